@@ -234,7 +234,7 @@ def settings_from(values: Mapping[str, object]) -> Settings:
         ConfigError: A name that is no setting, with the nearest right one, or a value that does not fit.
     """
     hints = get_type_hints(Settings)
-    parsed = {}
+    parsed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in hints:
             raise ConfigError(unknown_name(name, hints, "setting"))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, Protocol
 
 from structbatch.core.batch import Batch
 from structbatch.core.compress import Compression
+from structbatch.core.encode import truncate_payload
 from structbatch.core.http import Request, Response
 from structbatch.core.record import Record, iter_records
 from structbatch.core.verdict import Verdict
@@ -47,7 +48,8 @@ class Limits:
     max_batches: int | None = None
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """
     Some of a batch: the ordinals still owed, ascending; None means all of them.
     """
@@ -126,8 +128,6 @@ class View:
     def _fit(self, record: Record) -> Record:
         if self._truncate is None or len(record.payload) <= self._truncate:
             return record
-        from structbatch.core.encode import truncate_payload  # noqa: PLC0415
-
         return record._replace(payload=memoryview(truncate_payload(bytes(record.payload), self._truncate)))
 
 

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Trace context for events.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from typing import Any
+
+
+def add_trace_context(logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401, ARG001
+    """
+    A structlog processor: adds ``trace_id``, ``span_id`` and ``trace_flags`` of the current OpenTelemetry span.
+
+    Ids are lower-case hex, as W3C has them. Without a span, or before anything imported OpenTelemetry's trace API,
+    it adds nothing. Ids that are there already stay.
+    """
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return event_dict
+    context = trace.get_current_span().get_span_context()
+    if context.trace_id and "trace_id" not in event_dict:
+        event_dict["trace_id"] = format(context.trace_id, "032x")
+        event_dict["span_id"] = format(context.span_id, "016x")
+        event_dict["trace_flags"] = format(int(context.trace_flags), "02x")
+    return event_dict

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Where records come in: the queue's limits, the open batch, the sealed ones that no request has carried yet.
+
+Rules:
+
+1. `offer` never waits and costs the same however much is queued.
+2. The queue is full when either limit would be passed; then the newest event is refused, whatever its level.
+3. An event that arrives while its own thread is inside `offer` (a signal handler, a finalizer that logs) goes to the
+   side list; appending to the arena there would tear or repeat a record.
+4. Statements stand so that after an exception between any two, `recount` can restore every number from the arenas.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from structbatch.core.batch import NO_BANDS, Bands, Batch, OpenBatch, batch_id, count_bands
+from structbatch.core.ledger import DropReason, Ledger, add
+from structbatch.core.settings import Settings
+from structbatch.core.severity import BAND_OF
+
+
+SIDE_LIST_MAX: Final = 1000
+"""
+Events of handlers and finalizers that may wait for the call that they interrupted.
+"""
+
+_NEVER: Final = 25
+
+_Deferred = tuple[bytes, int, bytes | None]
+
+
+class Intake:
+    """
+    Args:
+        settings: Its ``batch_*`` and ``queue_*`` part.
+
+        writer_id: 10 random bytes, another one in every process.
+
+        source: The pipeline's own source.
+
+        ledger: Told of refusals and of sealed batches.
+    """
+
+    def __init__(self, settings: Settings, writer_id: bytes, source: bytes, ledger: Ledger) -> None:
+        self._writer_id = writer_id
+        self._source = source
+        self._ledger = ledger
+        self._max_records = settings.batch_max_records
+        self._max_bytes = settings.batch_max_bytes
+        self._linger = settings.batch_linger
+        self._urgent = settings.batch_urgent_severity or _NEVER
+        self._queue_max_records = settings.queue_max_records
+        self._queue_max_bytes = settings.queue_max_bytes
+        self._number = 0
+        self._side: deque[_Deferred] = deque()
+        self._draining: tuple[_Deferred, int] | None = None
+        self.open = OpenBatch(batch_id(writer_id, 0), source, 0)
+        self.sealed: deque[Batch] = deque()
+        self.sealed_records = 0
+        self.sealed_bytes = 0
+        self.closed = False
+        self.possible = False
+        """Set when a worker may have something to do; whoever wakes the workers clears it."""
+
+    def offer(self, record: bytes, severity: int, now: float, source: bytes | None = None) -> DropReason | None:
+        """
+        Take *record*, or say why not; both are counted.
+
+        Args:
+            record: As `structbatch.core.record.pack_record` makes it; at most ``batch_max_bytes``.
+
+            severity: 0 to 24.
+
+            now: Monotonic seconds.
+
+            source: Who speaks, where it is not the pipeline itself.
+        """
+        batch = self.open
+        arena = batch.arena
+        offset = len(arena)
+        size = offset + len(record)
+        if offset and (size > self._max_bytes or now >= batch.deadline):
+            self.seal()
+            return self.offer(record, severity, now, source)
+        count = len(batch.bands_by_record)
+        if (
+            self.sealed_records + count >= self._queue_max_records
+            or self.sealed_bytes + size > self._queue_max_bytes
+            or self.closed
+        ):
+            reason = DropReason.CLOSED if self.closed else DropReason.QUEUE_FULL
+            self._ledger.refuse(reason, BAND_OF[severity])
+            return reason
+        if source is not None and not batch.takes_source(source):
+            self.seal()
+            return self.offer(record, severity, now, source)
+        if not offset:
+            batch.deadline = now + self._linger
+            self.possible = True
+        arena += record
+        batch.bands_by_record.append(BAND_OF[severity])
+        batch.last_offset = offset
+        if source is not None:
+            batch.name_source(offset, source)
+        if count + 1 >= self._max_records or size == self._max_bytes or severity >= self._urgent:
+            self.seal()
+        return None
+
+    def has_room(self, size: int) -> bool:
+        """
+        Whether a record of *size* bytes would not find the queue full.
+        """
+        return (
+            self.sealed_records + len(self.open.bands_by_record) < self._queue_max_records
+            and self.sealed_bytes + len(self.open.arena) + size <= self._queue_max_bytes
+        )
+
+    def defer(self, record: bytes, severity: int, source: bytes | None = None) -> DropReason | None:
+        """
+        Take *record* while `offer` or a sibling is under way on this very thread.
+        """
+        if len(self._side) >= SIDE_LIST_MAX:
+            self._ledger.refuse(DropReason.REENTRANT, BAND_OF[severity])
+            return DropReason.REENTRANT
+        self._side.append((record, severity, source))
+        return None
+
+    @property
+    def deferred(self) -> int:
+        """
+        Events on the side list.
+        """
+        return len(self._side)
+
+    def drain(self, now: float) -> None:
+        """
+        Offer what the side list holds.
+        """
+        side = self._side
+        while side:
+            # Noted until it is done, so that `recount` can put it back where an exception comes in between.
+            self._draining = (side[0], self._next_sequence())
+            record, severity, source = side.popleft()
+            self.offer(record, severity, now, source)
+            self._draining = None
+
+    def seal(self) -> None:
+        """
+        Seal the open batch, if it holds anything.
+        """
+        batch = self.open
+        if not batch.arena:
+            return
+        # The successor first and the switch last: an exception in between leaves the open batch as it was, and one
+        # after the append is undone by `recount`, which knows the arena again.
+        self._number += 1
+        successor = OpenBatch(
+            batch_id(self._writer_id, self._number),
+            self._source,
+            batch.first_sequence + len(batch.bands_by_record),
+        )
+        sealed = batch.seal()
+        self.sealed.append(sealed)
+        self.open = successor
+        self._count_sealed(sealed)
+        self.possible = True
+
+    def seal_if_due(self, now: float) -> None:
+        """
+        Seal the open batch when its linger is over.
+        """
+        if self.open.arena and now >= self.open.deadline:
+            self.seal()
+
+    def take(self, *, newest: bool = False) -> Batch:
+        """
+        The oldest sealed batch, or the newest; it is the caller's now.
+        """
+        batch = self.sealed.pop() if newest else self.sealed.popleft()
+        self.sealed_records -= batch.count
+        self.sealed_bytes -= len(batch.records)
+        return batch
+
+    def give_back(self, batch: Batch) -> None:
+        """
+        A batch that `take` gave comes back to the head.
+        """
+        self.sealed.appendleft(batch)
+        self.sealed_records += batch.count
+        self.sealed_bytes += len(batch.records)
+
+    def recount(self) -> None:
+        """
+        Restore every number from the batches, after an exception came out of the middle of `offer`.
+        """
+        if self.sealed and self.sealed[-1].id == self.open.id:
+            last = self.sealed[-1]
+            self._number += 1
+            self.open = OpenBatch(
+                batch_id(self._writer_id, self._number), self._source, last.first_sequence + last.count
+            )
+        self.open.recount()
+        # All batches that were ever sealed stand before the open one, so its first sequence number is their sum.
+        known = sum(self._ledger.accepted)
+        for batch in reversed(self.sealed):
+            if known >= self.open.first_sequence:
+                break
+            if batch.first_sequence >= known:
+                self._ledger.accepted = add(self._ledger.accepted, batch.bands)
+        if self._draining is not None:
+            deferred, sequence = self._draining
+            if sequence == self._next_sequence() and deferred not in self._side:
+                self._side.appendleft(deferred)
+            self._draining = None
+        self.sealed_records = sum(batch.count for batch in self.sealed)
+        self.sealed_bytes = sum(len(batch.records) for batch in self.sealed)
+        self.possible = True
+
+    def open_bands(self) -> Bands:
+        """
+        The open batch and the side list, by severity band.
+        """
+        bands = count_bands(self.open.bands_by_record)
+        if self._side:
+            bands = add(bands, count_bands(bytes(BAND_OF[severity] for _, severity, _ in self._side)))
+        return bands
+
+    def sealed_bands(self) -> Bands:
+        """
+        The sealed batches, by severity band. Walks them: for tests and losses, not for every reading.
+        """
+        bands = NO_BANDS
+        for batch in self.sealed:
+            bands = add(bands, batch.bands)
+        return bands
+
+    def _next_sequence(self) -> int:
+        return self.open.first_sequence + len(self.open.bands_by_record)
+
+    def _count_sealed(self, sealed: Batch) -> None:
+        self.sealed_records += sealed.count
+        self.sealed_bytes += len(sealed.records)
+        self._ledger.accepted = add(self._ledger.accepted, sealed.bands)
