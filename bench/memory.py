@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from bench.harness import bind_ids, log_order, make_logger, pace, parser, report, structbatch_url, target
+from bench.harness import bind_ids, log_order, make_logger, pace, parser, report, structbatch_url, target, warn_of_rate
 from bench.sink import ROOT, Sink
 
 
@@ -138,6 +138,8 @@ def main() -> None:
         print(json.dumps(child(options.child, options.rate, seconds)))
         return
     cases = {name: run_case(name, options.rate, seconds) for name in options.case or CASES}
+    for name, figures in cases.items():
+        warn_of_rate(name, figures["events_per_s"], options.rate)
     columns = ("start_mib", "max_mib", "growth_mib", "events_per_s", "waiting", "dropped", "arrived", "worst_call_ms")
     rows = [(name, *(figures[column] for column in columns)) for name, figures in cases.items()]
     report(

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.harness import bind_ids, log_order, make_logger, pace, parser, report, structbatch_url, target
+from bench.harness import bind_ids, log_order, make_logger, pace, parser, report, structbatch_url, target, warn_of_rate
 from bench.sink import ROOT, Sink
 
 
@@ -83,7 +83,7 @@ def child(case: Case, url: str, rate: float) -> dict[str, Any]:
     stats = pipeline.stats()
     return {
         "offered": paced.calls,
-        "offered_per_s": paced.calls / paced.seconds,
+        "offered_per_s": round(paced.calls / paced.seconds),
         "worst_call_ms": round(paced.worst_ms, 2),
         "delivered_while_logging": at_end.delivered,
         "waiting_at_end": at_end.waiting,
@@ -112,6 +112,7 @@ def run_case(case: Case, rate: float) -> dict[str, Any]:
         output = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
         arrived = sink.arrived("/in")
     figures: dict[str, Any] = json.loads(output)
+    warn_of_rate(case.name, figures["offered_per_s"], rate)
     figures["arrived"] = arrived["unique"]
     figures["repeated"] = arrived["events"] - arrived["unique"]
     figures["lost"] = figures["offered"] - arrived["unique"]

@@ -64,7 +64,7 @@ def views(draw: st.DrawFn) -> tuple[View, list[dict[str, Any]]]:
     parts, owed = [], []
     for number in range(draw(st.integers(1, 2))):
         payloads = [
-            {"message": draw(MESSAGES), **fields, "n": f"{number}.{n}"}
+            {"n": f"{number}.{n}", **fields, "message": draw(MESSAGES)}
             for n, fields in enumerate(draw(st.lists(FIELDS, min_size=1, max_size=3)))
         ]
         records = []

@@ -17,10 +17,11 @@ def add_trace_context(logger: Any, method_name: str, event_dict: Any) -> Any:  #
     Ids are lower-case hex, as W3C has them. Without a span, or before anything imported OpenTelemetry's trace API,
     it adds nothing. Ids that are there already stay.
     """
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
+    # While another thread imports the module, it is there without its functions.
+    current_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
+    if current_span is None:
         return event_dict
-    context = trace.get_current_span().get_span_context()
+    context = current_span().get_span_context()
     if context.trace_id and "trace_id" not in event_dict:
         event_dict["trace_id"] = format(context.trace_id, "032x")
         event_dict["span_id"] = format(context.span_id, "016x")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from structlog import DropEvent, get_config
 
@@ -17,6 +17,7 @@ from structbatch.engine.selflog import ProblemKind
 
 
 _HTTP_LOGGERS: Final = ("urllib3", "requests", "structbatch")
+_FORMATTERS_OWN: Final = frozenset({"_record", "_from_structlog", "_logger", "_name"})
 _OWN_THREADS: Final = "structbatch-"
 
 
@@ -39,13 +40,14 @@ class Shipper:
         passthrough: Return the event as it came, for the processors behind. Not with *tee*.
     """
 
-    __slots__ = ("_checked", "_passthrough", "_pipeline", "_tee")
+    __slots__ = ("_checked", "_emit", "_passthrough", "_pipeline", "_tee")
 
     def __init__(self, pipeline: Pipeline, tee: Any = None, passthrough: bool = False) -> None:  # noqa: ANN401
         if tee is not None and passthrough:
             msg = "tee and passthrough exclude each other: tee renders, passthrough leaves that to the next processor"
             raise TypeError(msg)
         self._pipeline = pipeline
+        self._emit = pipeline.emit
         self._tee = tuple(tee) if isinstance(tee, Sequence) else (tee,) if tee is not None else ()
         self._passthrough = passthrough
         self._checked = False
@@ -54,18 +56,26 @@ class Shipper:
         """
         Ship *event_dict*. As structlog calls it, on the logging thread.
         """
-        foreign = "_record" in event_dict
-        if not foreign or not _is_our_own(event_dict["_record"]):
-            self._pipeline.emit(event_dict, method_name)
+        if "_record" in event_dict:
+            return self._ship_foreign(logger, method_name, event_dict)
+        self._emit(event_dict, method_name)
         if not self._checked:
-            self._check_place(foreign=foreign)
+            self._check_place()
         if self._tee:
             return self._render(logger, method_name, event_dict)
         if self._passthrough:
             return event_dict
-        if foreign:
-            return ""
-        _drop()
+        raise DropEvent
+
+    def _ship_foreign(self, logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401
+        """
+        Inside ProcessorFormatter.
+        """
+        if not _is_our_own(event_dict["_record"]):
+            self._emit({key: event_dict[key] for key in event_dict if key not in _FORMATTERS_OWN}, method_name)
+        if self._tee:
+            return self._render(logger, method_name, event_dict)
+        return event_dict if self._passthrough else ""
 
     def _render(self, logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401
         rendered: Any = dict(event_dict)
@@ -78,7 +88,7 @@ class Shipper:
                 raise
         return rendered
 
-    def _check_place(self, *, foreign: bool) -> None:
+    def _check_place(self) -> None:
         """
         Say once where the chain and this processor's way of ending do not fit.
         """
@@ -88,7 +98,7 @@ class Shipper:
             place = [processor is self for processor in processors]
         except Exception:  # noqa: BLE001, a chain that is being changed meanwhile
             return
-        if foreign or True not in place:
+        if True not in place:
             return
         last = place[-1]
         if not last and not self._passthrough:
@@ -108,10 +118,6 @@ class Shipper:
     def __reduce__(self) -> tuple[Any, ...]:
         tee = self._tee or None
         return Shipper, (self._pipeline, tee, self._passthrough)
-
-
-def _drop() -> NoReturn:
-    raise DropEvent
 
 
 def _is_our_own(record: Any) -> bool:  # noqa: ANN401

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "structbatch"
-FOLDERS = ("structbatch", "tests", "property_tests", "examples", "benchmarks", "docs")
+FOLDERS = ("structbatch", "tests", "property_tests", "examples", "bench", "docs")
 LONGEST_FILE = 450
 IMPURE = {
     "asyncio",

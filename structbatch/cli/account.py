@@ -124,7 +124,7 @@ def print_account(account: Account, console: Console) -> None:
         table.add_row(name, value, escape(note))
     console.print(table)
     bad = account.exit_status not in (0, 130)
-    console.print(account.verdict(), style="bold red" if bad else "bold green", highlight=False)
+    console.print(account.verdict(), style="bold red" if bad else "bold green", highlight=False, soft_wrap=True)
 
 
 def _lines(account: Account) -> list[tuple[str, str, str]]:

@@ -20,7 +20,7 @@ from structbatch.cli.series import SLOT_NS
 
 
 _TICK: Final = 0.004
-_BURST: Final = 250
+_BURST: Final = 50
 _REQUEST_EVENTS: Final = 25
 _VARIANTS: Final = 512
 
@@ -155,6 +155,9 @@ class _Worker:
 
     def _log(self, calls: list[Call], ids: range) -> None:
         now_ns, stopped, done = time.time_ns, self._stop.is_set, 0
+        # Counted beforehand: an event must not arrive before it was logged.
+        slot = now_ns() // SLOT_NS
+        self.slots[slot] += len(ids)
         for number in ids:
             # Asked at each event, for each can wait for room in a full queue.
             if stopped():
@@ -165,7 +168,7 @@ class _Worker:
             log(name, demo_id=number, demo_ns=now_ns(), **fields)
             done += 1
         self.done += done
-        self.slots[now_ns() // SLOT_NS] += done
+        self.slots[slot] -= len(ids) - done
 
     def _begin_request(self) -> None:
         request, customer = self._dice.getrandbits(128), self._dice.randrange(100_000)
@@ -182,7 +185,7 @@ def _calls(dice: random.Random) -> list[Call]:
         fields = {
             "method": method,
             "path": path,
-            "status": status,
+            "status_code": status,
             "duration_ms": round(dice.lognormvariate(2.5, 0.8), 3),
             "region": dice.choice(_REGIONS),
             "amount_cents": dice.randrange(100, 50_000),

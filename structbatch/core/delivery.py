@@ -609,7 +609,7 @@ class Delivery:
         """
         Take no more events, and let the drivers end when nothing is left. Returns a mark as `flush` does.
         """
-        self.intake.closed = True
+        self.intake.shut()
         self._closing = True
         return self.flush()
 
@@ -629,7 +629,7 @@ class Delivery:
         Returns:
             What was dropped, by band.
         """
-        self.intake.closed = True
+        self.intake.shut()
         self.intake.drain(self.intake.open.deadline)
         self.intake.seal()
         self._closing = self._abandoned = True

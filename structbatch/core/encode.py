@@ -33,13 +33,13 @@ alone), ``<12 more>`` at the end of what was cut, and ``<Class>`` where the clas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, time
-from typing import Final
-from uuid import UUID
+from typing import Any, Final
 
 import orjson
 
+from structbatch.core.foreign import is_uuid
 from structbatch.core.record import RESERVED, RESERVED_KEYS, TYPED
 from structbatch.core.shorten import fit, truncate_payload
 from structbatch.core.simplify import MAX_DEPTH, MAX_ITEMS, Simplifier
@@ -49,7 +49,8 @@ from structbatch.core.tags import looks_tagged, plain, typed
 __all__ = ["encode", "plain", "truncate_payload", "typed"]
 
 _LAST_RESORT: Final = b'{"message":"<this event could not be encoded>","structbatch.truncated":true}'
-_TEXT_OF_ORJSON: Final = frozenset({datetime, date, time, UUID})
+_CONTAINERS: Final = frozenset({dict, list, tuple})
+_LEAVES: Final = frozenset({int, bool, type(None), datetime, date, time})
 
 _dumps = orjson.dumps
 _no_reserved_key = RESERVED_KEYS.isdisjoint
@@ -94,43 +95,43 @@ def encode(fields: Mapping[str, object], max_bytes: int) -> tuple[bytes, int]:
     return _encode_slowly(fields, max_bytes, size)
 
 
-def _is_native(value: object, max_bytes: int) -> bool:
+def _is_native(value: Any, max_bytes: int) -> bool:  # noqa: C901, PLR0912 -- one loop: calls would double its time
     """
     Whether orjson alone writes *value* as the slow path would, within the same bounds.
     """
     kind = type(value)
-    if kind is not dict and kind is not list and kind is not tuple:
-        return kind in _TEXT_OF_ORJSON
+    if kind not in _CONTAINERS:
+        return kind in _LEAVES or is_uuid(kind)
     items, text = MAX_ITEMS, max_bytes
-    level: list[object] = [value]
+    level = [value]
     for _ in range(MAX_DEPTH):
-        below: list[object] = []
+        below: list[Any] = []
         for container in level:
-            if type(container) is dict:
-                if looks_tagged(container):
-                    return False
-                text -= sum(map(len, container))
-                children: Iterable[object] = container.values()
-            else:
-                children = container  # type: ignore[assignment]
-            items -= len(container)  # type: ignore[arg-type]
+            children = container
+            items -= len(container)
             if items < 0:
                 return False
+            if type(container) is dict:
+                if len(container) == 1 and looks_tagged(container):
+                    return False
+                for key in container:
+                    text -= len(key)
+                children = container.values()
             for child in children:
                 kind = type(child)
                 if kind is str:
-                    text -= len(child)  # type: ignore[arg-type]
-                elif kind is int or child is None or kind is bool:
+                    text -= len(child)
+                elif kind is int:
                     pass
                 elif kind is float:
-                    if child - child != 0.0:  # type: ignore[operator]
+                    if child - child != 0.0:
                         return False
-                elif kind is dict or kind is list or kind is tuple:
+                elif kind in _CONTAINERS:
                     below.append(child)
-                elif kind not in _TEXT_OF_ORJSON:
+                elif kind not in _LEAVES and not is_uuid(kind):
                     return False
-            if text < 0:
-                return False
+        if text < 0:
+            return False
         if not below:
             return True
         level = below

@@ -11,74 +11,83 @@ import math
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from structbatch.core.record import NO_SPAN, NO_TRACE
 from structbatch.core.severity import BY_NAME, from_level
 
 
-class Reading(NamedTuple):
-    """
-    An event, taken apart.
-
-    Args:
-        fields: ``message`` first, then all that is left.
-    """
-
-    fields: dict[Any, Any]
-    severity: int
-    time_ns: int
-    trace_id: bytes
-    span_id: bytes
-    trace_flags: int
-
-
-_PRIVATE: Final = ("_record", "_from_structlog", "_logger", "_name")
 _MAX_NS: Final = 2**63 - 1
-_POWERS: Final = tuple(10 ** (9 - digits) for digits in range(10))
+_POWERS: Final[tuple[int, ...]] = tuple(10 ** (9 - digits) for digits in range(10))
 _NS: Final = 1_000_000_000
 
+Reading = tuple[dict[Any, Any], int, int | None, bytes, bytes, int]
+"""
+Fields (``message`` among them), severity, time in nanoseconds (None: the event does not say), trace id, span id, trace
+flags. A plain tuple: a named one costs a quarter of the whole reading.
+"""
 
-def read_event(event: Mapping[Any, Any], method_name: str, now_ns: int) -> Reading:
+
+def read_event(event: Mapping[Any, Any], method_name: str) -> Reading:
     """
-    Take *event* apart.
+    Take *event* apart. Runs on the logging thread.
 
     Args:
         event: As structlog has it; ``event`` or ``message`` is the message.
 
         method_name: The severity where there is no ``level`` that we know.
-
-        now_ns: The time where there is no ``timestamp`` that we know.
     """
-    fields = {"message": None, **event}
+    # A copy and some pops cost a sixth of unpacking into a new display.
+    fields = event.copy() if event.__class__ is dict else dict(event)
+    if "message" in fields or "positional_args" in fields or "event" not in fields:
+        _read_message(fields)
+    else:
+        fields["message"] = fields.pop("event")
+    level = fields.pop("level", method_name)
+    try:
+        severity = BY_NAME[level]
+    except Exception:  # noqa: BLE001, an unknown level, or one of a class whose hash raises
+        severity = _read_level(fields, level, method_name)
+    stamp = fields.pop("timestamp", None)
+    if stamp is None:
+        time_ns = None
+    else:
+        time_ns = to_time_ns(stamp)
+        if time_ns is None:
+            fields["timestamp"] = stamp
+    if "trace_id" in fields:
+        return (fields, severity, time_ns, *_take_trace(fields))
+    return fields, severity, time_ns, NO_TRACE, NO_SPAN, 0
+
+
+def _read_message(fields: dict[Any, Any]) -> None:
+    """
+    The message where it is not simply ``event``.
+    """
     if "event" in fields:
         text = fields.pop("event")
-        if fields["message"] is not None:
+        if "message" in fields:
             fields[_free(fields, "message_2")] = fields["message"]
         fields["message"] = text
-    severity = BY_NAME.get(method_name, 0)
-    if "level" in fields:
-        level = fields["level"]
-        known = BY_NAME.get(level, 0) if level.__class__ is str else 0
-        known = known or from_level(level)
-        if known:
-            severity = known
-            del fields["level"]
-    time_ns = now_ns
-    if "timestamp" in fields:
-        stamp = to_time_ns(fields["timestamp"])
-        if stamp is not None:
-            time_ns = stamp
-            del fields["timestamp"]
-    trace_id, span_id, flags = NO_TRACE, NO_SPAN, 0
-    if "trace_id" in fields:
-        trace_id, span_id, flags = _take_trace(fields)
+    elif "message" not in fields:
+        fields["message"] = None
     if "positional_args" in fields:
         _format(fields)
-    if "_record" in fields or "_logger" in fields or "_from_structlog" in fields:
-        for key in _PRIVATE:
-            fields.pop(key, None)
-    return Reading(fields, severity, time_ns, trace_id, span_id, flags)
+
+
+def _read_level(fields: dict[Any, Any], level: object, method_name: str) -> int:
+    """
+    The severity of a *level* that is no name we know as it stands; it stays a field where it is none at all.
+    """
+    try:
+        severity = from_level(level)
+    except Exception:  # noqa: BLE001, the application's own class
+        severity = 0
+    if severity:
+        return severity
+    if level is not method_name:
+        fields["level"] = level
+    return BY_NAME.get(method_name, 0)
 
 
 def to_time_ns(stamp: object) -> int | None:
@@ -107,27 +116,28 @@ def to_time_ns(stamp: object) -> int | None:
     return None
 
 
-class _Second:
+def parse_second(text: str) -> int | None:
     """
-    The last second that was parsed: consecutive events mostly share it.
+    Nanoseconds since the epoch of ``2026-01-15T10:20:30.``, in UTC; None where it is no such text.
     """
-
-    known: tuple[str, int] = ("", 0)
+    try:
+        if text[-1:] != ".":
+            return None
+        return int(datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC).timestamp()) * _NS
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _from_iso(text: str) -> int:
     """
-    The structlog way, ``2026-01-15T10:20:30.123456Z``, without a detour; any other by the standard library.
+    Any ISO 8601; up to nine digits of a second where it is UTC and ends with Z.
     """
     if text[-1:] == "Z" and text[19:20] == ".":
         digits = text[20:-1]
-        if digits.isdigit() and digits.isascii() and len(digits) <= 9:  # noqa: PLR2004
-            second = text[:19]
-            known, epoch = _Second.known
-            if known != second:
-                epoch = int(datetime.fromisoformat(second).replace(tzinfo=UTC).timestamp())
-                _Second.known = (second, epoch)
-            return epoch * _NS + int(digits) * _POWERS[len(digits)]
+        second = parse_second(text[:20])
+        if second is not None and digits.isdigit() and digits.isascii() and len(digits) <= 9:  # noqa: PLR2004
+            fraction: int = int(digits) * _POWERS[len(digits)]
+            return second + fraction
     if len(text) < 10:  # noqa: PLR2004
         msg = "too short for a date"
         raise ValueError(msg)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 
 from collections import UserString
-from collections.abc import Callable, Iterable, MappingView, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, MappingView, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final
 
@@ -22,10 +23,10 @@ Items of one array that are looked at in one step: more than an event keeps.
 
 _BUILT_IN: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)
 _FIELD_NAMES: Final = ("__struct_fields__", "_fields")
-_SEQUENCES: Final = (Sequence, Set, MappingView)
+_SEQUENCES: Final = (Sequence, AbstractSet, MappingView)
 
 
-def field_names(value: Any, kind: type) -> Iterable[str] | None:  # noqa: ANN401
+def field_names(value: Any, kind: type) -> Iterable[str] | None:
     """
     Names of the attributes that an object of *kind* consists of; None where it is no such object.
 
@@ -46,14 +47,14 @@ def field_names(value: Any, kind: type) -> Iterable[str] | None:  # noqa: ANN401
     return [name for name in names if not name.startswith("_")]
 
 
-def _is_real(field: Any) -> bool:  # noqa: ANN401
+def _is_real(field: Any) -> bool:
     """
     Whether *field* of a dataclass is one, and not an ``InitVar`` or a ``ClassVar``.
     """
     return getattr(getattr(field, "_field_type", None), "name", "") == "_FIELD"
 
 
-def _pydantic_names(value: Any, kind: type) -> Iterable[str] | None:  # noqa: ANN401
+def _pydantic_names(value: Any, kind: type) -> Iterable[str] | None:
     fields = getattr(kind, "__pydantic_fields__", None)
     if isinstance(fields, dict):
         extra = getattr(value, "__pydantic_extra__", None) or ()
@@ -66,7 +67,7 @@ def _pydantic_names(value: Any, kind: type) -> Iterable[str] | None:  # noqa: AN
     return [*own, *(name for name in extra if name not in fields)]
 
 
-def _is_excluded(field: Any) -> bool:  # noqa: ANN401
+def _is_excluded(field: Any) -> bool:
     info = getattr(field, "field_info", field)
     return getattr(info, "exclude", None) is True
 
@@ -79,7 +80,7 @@ def _listed_names(kind: type) -> Iterable[str] | None:
     return None
 
 
-def sequence_of(value: Any, kind: type) -> Callable[[], Iterable[Any]] | None:  # noqa: ANN401
+def sequence_of(value: Any, kind: type) -> Callable[[], Iterable[Any]] | None:
     """
     What gives the items of *value*; None where it is no sequence, no set, and no view of a mapping.
 
@@ -95,13 +96,20 @@ def sequence_of(value: Any, kind: type) -> Callable[[], Iterable[Any]] | None:  
     return None
 
 
-def _rows(array: Any) -> Iterable[Any]:  # noqa: ANN401
+def _rows(array: Any) -> Iterator[Any]:
     """
     The first items of a numpy array. Integers and float64 come in one step.
     """
     if array.ndim == 1 and (array.dtype.kind in "biu" or array.dtype.str[1:] == "f8"):
-        return iter(array[:MAX_ROWS].tolist())
+        array = array[:MAX_ROWS].tolist()
     return iter(array)
+
+
+def is_uuid(kind: type) -> bool:
+    """
+    Whether *kind* is `uuid.UUID` itself. The module is not imported here: it makes ids from clocks and dice.
+    """
+    return kind is getattr(sys.modules.get("uuid"), "UUID", None)
 
 
 def is_numpy(kind: type) -> bool:
@@ -113,7 +121,7 @@ def is_numpy(kind: type) -> bool:
     return scalar is not None and array is not None and issubclass(kind, (scalar, array))
 
 
-def numpy_parts(value: Any) -> Any:  # noqa: ANN401
+def numpy_parts(value: Any) -> Any:
     """
     A numpy scalar, or an array without dimensions, as Python's own value; other arrays themselves.
     """

@@ -55,13 +55,18 @@ class Intake:
         self._queue_max_records = settings.queue_max_records
         self._queue_max_bytes = settings.queue_max_bytes
         self._number = 0
-        self._side: deque[_Deferred] = deque()
+        self.side: deque[_Deferred] = deque()
+        """The side list."""
+
         self._draining: tuple[_Deferred, int] | None = None
         self.open = OpenBatch(batch_id(writer_id, 0), source, 0)
         self.sealed: deque[Batch] = deque()
         self.sealed_records = 0
         self.sealed_bytes = 0
         self.closed = False
+        self._plain_records = 0
+        self._plain_bytes = 0
+        self._refit()
         self.possible = False
         """Set when a worker may have something to do; whoever wakes the workers clears it."""
 
@@ -82,9 +87,34 @@ class Intake:
         arena = batch.arena
         offset = len(arena)
         size = offset + len(record)
+        bands = batch.bands_by_record
+        if (
+            0 < len(bands) < self._plain_records
+            and size < self._plain_bytes
+            and now < batch.deadline
+            and severity < self._urgent
+            and source is None
+        ):
+            # Neither the first of a batch nor its last, and room for it: nearly every record.
+            arena += record
+            bands.append(BAND_OF[severity])
+            batch.last_offset = offset
+            return None
+        return self._offer_at_border(record, severity, now, source)
+
+    def _offer_at_border(
+        self, record: bytes, severity: int, now: float, source: bytes | None
+    ) -> DropReason | None:
+        """
+        `offer` where a batch begins or ends, the queue is full, or another source speaks.
+        """
+        batch = self.open
+        arena = batch.arena
+        offset = len(arena)
+        size = offset + len(record)
         if offset and (size > self._max_bytes or now >= batch.deadline):
             self.seal()
-            return self.offer(record, severity, now, source)
+            return self._offer_at_border(record, severity, now, source)
         count = len(batch.bands_by_record)
         if (
             self.sealed_records + count >= self._queue_max_records
@@ -96,7 +126,7 @@ class Intake:
             return reason
         if source is not None and not batch.takes_source(source):
             self.seal()
-            return self.offer(record, severity, now, source)
+            return self._offer_at_border(record, severity, now, source)
         if not offset:
             batch.deadline = now + self._linger
             self.possible = True
@@ -122,10 +152,10 @@ class Intake:
         """
         Take *record* while `offer` or a sibling is under way on this very thread.
         """
-        if len(self._side) >= SIDE_LIST_MAX:
+        if len(self.side) >= SIDE_LIST_MAX:
             self._ledger.refuse(DropReason.REENTRANT, BAND_OF[severity])
             return DropReason.REENTRANT
-        self._side.append((record, severity, source))
+        self.side.append((record, severity, source))
         return None
 
     @property
@@ -133,13 +163,13 @@ class Intake:
         """
         Events on the side list.
         """
-        return len(self._side)
+        return len(self.side)
 
     def drain(self, now: float) -> None:
         """
         Offer what the side list holds.
         """
-        side = self._side
+        side = self.side
         while side:
             # Noted until it is done, so that `recount` can put it back where an exception comes in between.
             self._draining = (side[0], self._next_sequence())
@@ -182,7 +212,15 @@ class Intake:
         batch = self.sealed.pop() if newest else self.sealed.popleft()
         self.sealed_records -= batch.count
         self.sealed_bytes -= len(batch.records)
+        self._refit()
         return batch
+
+    def shut(self) -> None:
+        """
+        From now on refuse every event.
+        """
+        self.closed = True
+        self._refit()
 
     def give_back(self, batch: Batch) -> None:
         """
@@ -191,6 +229,7 @@ class Intake:
         self.sealed.appendleft(batch)
         self.sealed_records += batch.count
         self.sealed_bytes += len(batch.records)
+        self._refit()
 
     def recount(self) -> None:
         """
@@ -212,11 +251,12 @@ class Intake:
                 self._ledger.accepted = add(self._ledger.accepted, batch.bands)
         if self._draining is not None:
             deferred, sequence = self._draining
-            if sequence == self._next_sequence() and deferred not in self._side:
-                self._side.appendleft(deferred)
+            if sequence == self._next_sequence() and deferred not in self.side:
+                self.side.appendleft(deferred)
             self._draining = None
         self.sealed_records = sum(batch.count for batch in self.sealed)
         self.sealed_bytes = sum(len(batch.records) for batch in self.sealed)
+        self._refit()
         self.possible = True
 
     def open_bands(self) -> Bands:
@@ -224,8 +264,8 @@ class Intake:
         The open batch and the side list, by severity band.
         """
         bands = count_bands(self.open.bands_by_record)
-        if self._side:
-            bands = add(bands, count_bands(bytes(BAND_OF[severity] for _, severity, _ in self._side)))
+        if self.side:
+            bands = add(bands, count_bands(bytes(BAND_OF[severity] for _, severity, _ in self.side)))
         return bands
 
     def sealed_bands(self) -> Bands:
@@ -244,3 +284,14 @@ class Intake:
         self.sealed_records += sealed.count
         self.sealed_bytes += len(sealed.records)
         self._ledger.accepted = add(self._ledger.accepted, sealed.bands)
+        self._refit()
+
+    def _refit(self) -> None:
+        """
+        Up to where `offer` need not look at any limit: below all of them.
+        """
+        if self.closed:
+            self._plain_records = 0
+            return
+        self._plain_records = min(self._max_records - 1, self._queue_max_records - self.sealed_records)
+        self._plain_bytes = min(self._max_bytes, self._queue_max_bytes - self.sealed_bytes + 1)

@@ -84,11 +84,10 @@ def fit(fields: dict[str, Any], max_bytes: int, original_bytes: int) -> bytes:
     """
     marks = {TRUNCATED: True, ORIGINAL_BYTES: original_bytes}
     fields = {name: value for name, value in fields.items() if name not in marks}
-    payload = _fit_strings({**fields, **marks}, max_bytes)
-    if payload is not None:
-        return payload
-    for keep in _KEEP:
-        fewer = _fewer_members(fields, keep)
+    fewer = fields
+    for keep in (None, *_KEEP):
+        if keep is not None:
+            fewer = _fewer_members(fields, keep)
         payload = _fit_strings({**fewer, **marks}, max_bytes)
         if payload is not None:
             return payload
@@ -116,7 +115,7 @@ def _json_length(text: str) -> int:
     return len(_dumps(text)) - 2
 
 
-def _collect_lengths(value: Any, lengths: list[int]) -> None:  # noqa: ANN401
+def _collect_lengths(value: Any, lengths: list[int]) -> None:
     """
     Add the length of every string in *value* that may be cut, in bytes of JSON, to *lengths*.
     """
@@ -153,7 +152,7 @@ def _common_length(lengths: list[int], excess: int) -> int | None:
     return None
 
 
-def _shorter(value: Any, length: int) -> Any:  # noqa: ANN401
+def _shorter(value: Any, length: int) -> Any:
     """
     *value* with each of its strings cut to *length* bytes of JSON.
     """
@@ -187,7 +186,7 @@ def _cut(text: str, length: int) -> str:
     return text[:low] + _MARK
 
 
-def _fewer(value: Any, keep: int) -> Any:  # noqa: ANN401
+def _fewer(value: Any, keep: int) -> Any:
     """
     *value* with at most *keep* items in each of its lists and dicts; a marker for all of it where *keep* is 0.
     """

@@ -2,22 +2,21 @@
 """
 Any value at all into dicts, lists, text, numbers, bool and None, all of them exact and finite: the slow path.
 
-Bounds, over one event: `MAX_ITEMS` members of dicts and lists, `MAX_DEPTH` levels, and text of twice the largest
-payload. Code of the application that runs here (``__str__``, ``__iter__``, properties) may raise any `Exception`: a
-marker takes the value's place, its neighbours stay. What is no `Exception`, as `KeyboardInterrupt`, passes through.
+Bounds, over one event: `MAX_ITEMS` members of dicts and lists, `MAX_DEPTH` levels, and `TEXT_BYTES` of text more than
+fits. Code of the application that runs here (``__str__``, ``__iter__``, properties) may raise any `Exception`: a marker
+takes the value's place, its neighbours stay. What is no `Exception`, as `KeyboardInterrupt`, passes through.
 """
 
 from __future__ import annotations
 
 import operator
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from itertools import islice
 from typing import Any, Final
-from uuid import UUID
 
 import orjson
 
@@ -38,12 +37,19 @@ MAX_ITEMS: Final = 20_000
 Members and items that one event keeps: some 10 ms of work, and more than the largest payload holds by default.
 """
 
+TEXT_BYTES: Final = 4_000_000
+"""
+Text that is looked at beyond twice the largest payload: so much can be cut fairly, the longest strings first. What
+comes after more than that is cut to 64 characters at once, for one string may stand in a list ten thousand times.
+"""
+
 CYCLE: Final = "<cycle>"
 TOO_DEEP: Final = "<too deep>"
 CHANGING: Final = "<changing>"
 _MARK: Final = "…"
 _MIN_TEXT: Final = 64
 _SNAPSHOTS: Final = 4
+_RESERVE: Final = 64
 
 _type_name: Final[Callable[[type], str]] = type.__dict__["__name__"].__get__
 
@@ -75,7 +81,7 @@ class Simplifier:
         max_bytes: Of the payload; no string longer than this is looked at beyond it.
     """
 
-    __slots__ = ("_items", "_max_text", "_path", "_text", "lost", "typed")
+    __slots__ = ("_items", "_max_text", "_path", "_reserve", "_text", "lost", "typed")
 
     def __init__(self, max_bytes: int) -> None:
         self.typed = False
@@ -83,8 +89,9 @@ class Simplifier:
         self.lost = 0
         """At least so many bytes of JSON were not looked at; 0: everything is there."""
         self._max_text = max_bytes
-        self._text = 2 * max_bytes
+        self._text = 2 * max_bytes + TEXT_BYTES
         self._items = MAX_ITEMS
+        self._reserve = 0
         self._path: set[int] = set()
 
     def fields(self, fields: Mapping[str, object]) -> dict[str, Any]:
@@ -96,9 +103,17 @@ class Simplifier:
             pairs, more = self._take(self._pairs(fields), fields)
         except Exception:  # noqa: BLE001 -- a mapping of the application's own
             return {"message": _marker(fields)}
-        return self._members(pairs, more, 0)
+        return self._members(self._reserving(pairs), more, 0)
 
-    def value(self, value: Any, depth: int) -> Any:  # noqa: ANN401
+    def _reserving(self, pairs: list[Any]) -> Iterator[Any]:
+        """
+        *pairs*, one after the other, none of which gets the items that those after it may need.
+        """
+        for count, pair in enumerate(pairs, 1):
+            self._reserve = min(_RESERVE * (len(pairs) - count), max(self._items, 0) // 2)
+            yield pair
+
+    def value(self, value: Any, depth: int) -> Any:
         """
         *value*, which stands so many levels below the payload's own object.
         """
@@ -120,13 +135,13 @@ class Simplifier:
         except Exception:  # noqa: BLE001 -- code of the application, no memory, or no stack
             return _marker(value)
 
-    def _float(self, value: float) -> Any:  # noqa: ANN401
+    def _float(self, value: float) -> Any:
         if value - value == 0.0:
             return value
         self.typed = True
         return tag_float(value)
 
-    def _int(self, value: int) -> Any:  # noqa: ANN401
+    def _int(self, value: int) -> Any:
         if -(2**63) <= value < 2**64:
             return value
         if value.bit_length() > MAX_INT_BITS:
@@ -139,13 +154,13 @@ class Simplifier:
         *text*, valid, and no longer than the room for text allows.
         """
         room = min(self._max_text, max(self._text, _MIN_TEXT))
-        if len(text) > room:
-            self.lost += len(text) - room
+        if len(text) > room + 2:  # the mark takes three bytes for one character
+            self.lost += len(text) - room - 2
             text = text[: room - 1] + _MARK
         self._text -= len(text)
         return clean(text)
 
-    def _bytes(self, value: bytes | bytearray | memoryview) -> Any:  # noqa: ANN401
+    def _bytes(self, value: bytes | bytearray | memoryview) -> Any:
         room = min(self._max_text, max(self._text, _MIN_TEXT))
         if type(value) is memoryview:
             size = value.nbytes
@@ -161,42 +176,27 @@ class Simplifier:
         self.typed = True
         return tag_bytes(data)
 
-    def _other(self, value: Any, kind: type, depth: int) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912
+    def _other(self, value: Any, kind: type, depth: int) -> Any:
         """
-        A value of none of JSON's own types. The order matters: many types are of several kinds.
+        A value of none of JSON's own types.
         """
-        if issubclass(kind, Enum):
-            return self._again(value.value, depth)
-        if issubclass(kind, str):
-            return self._cleaned(str.__str__(value))
-        if issubclass(kind, int):
-            return self._int(int.__int__(value))
-        if issubclass(kind, float):
-            return self._float(float.__float__(value))
-        if issubclass(kind, (bytes, bytearray, memoryview)):
-            return self._bytes(value)
-        if issubclass(kind, (date, time, UUID)):
-            return self._cleaned(_native_text(value))
-        if issubclass(kind, timedelta):
-            return timedelta.total_seconds(value)
-        if issubclass(kind, Decimal):
-            return self._cleaned(Decimal.__str__(value))
+        for base, simplify in _KINDS:
+            if issubclass(kind, base):
+                return simplify(self, value, depth)
         if is_numpy(kind):
             value = numpy_parts(value)
             return self._nested(value, kind, depth) if sequence_of(value, kind) else self._again(value, depth)
-        if issubclass(kind, type):
-            return self._cleaned(_text_of(value, kind))
         if hasattr(kind, "__structlog__"):
             return self._again(value.__structlog__(), depth)
         return self._nested(value, kind, depth)
 
-    def _again(self, value: Any, depth: int) -> Any:  # noqa: ANN401
+    def _again(self, value: Any, depth: int) -> Any:
         """
         What another value stands for: one level deeper, so that it ends.
         """
         return TOO_DEEP if depth > MAX_DEPTH else self.value(value, depth + 1)
 
-    def _nested(self, value: Any, kind: type, depth: int) -> Any:  # noqa: ANN401
+    def _nested(self, value: Any, kind: type, depth: int) -> Any:
         """
         A value that may hold others, itself among them.
         """
@@ -210,7 +210,7 @@ class Simplifier:
         finally:
             self._path.discard(id(value))
 
-    def _contents(self, value: Any, kind: type, depth: int) -> Any:  # noqa: ANN401
+    def _contents(self, value: Any, kind: type, depth: int) -> Any:
         names = field_names(value, kind)
         if names is not None:
             pairs, more = self._take(lambda: _attributes(value, names), value)
@@ -233,7 +233,7 @@ class Simplifier:
         self.typed = True
         return {"$dict": members}
 
-    def _members(self, pairs: list[Any], more: str, depth: int) -> dict[str, Any]:
+    def _members(self, pairs: Iterable[Any], more: str, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         counts: dict[str, int] = {}
         for key, value in pairs:
@@ -243,7 +243,7 @@ class Simplifier:
             members[free_name(_MARK, members)] = f"<{more}>"
         return members
 
-    def _key(self, key: Any, depth: int) -> str:  # noqa: ANN401
+    def _key(self, key: Any, depth: int) -> str:
         """
         The text of a *key* that is none: bytes as UTF-8, everything else as the JSON of what a value becomes.
         """
@@ -256,41 +256,59 @@ class Simplifier:
             simple = next(iter(simple.values()))
         return simple if isinstance(simple, str) else orjson.dumps(simple).decode()
 
-    def _pairs(self, mapping: Any) -> Callable[[], Iterable[Any]]:  # noqa: ANN401
+    def _pairs(self, mapping: Any) -> Callable[[], Iterable[Any]]:
         if issubclass(type(mapping), dict):
             return lambda: dict.items(mapping)
         return lambda: ((key, self._member(mapping, key)) for key in iter(mapping))
 
-    def _member(self, mapping: Any, key: Any) -> Any:  # noqa: ANN401
+    def _member(self, mapping: Any, key: Any) -> Any:
         try:
             return mapping[key]
         except Exception:  # noqa: BLE001 -- its keys may lie
             return _marker(mapping)
 
-    def _take(self, source: Callable[[], Iterable[Any]], whole: Any) -> tuple[list[Any], str]:  # noqa: ANN401
+    def _take(self, source: Callable[[], Iterable[Any]], whole: Any) -> tuple[list[Any], str]:
         """
         What *source* gives, as far as there is room, and how many more there are: ``""`` for none.
 
         A container that another thread changes meanwhile is looked at again, a few times.
         """
-        room = max(self._items, 0)
+        room = max(self._items - self._reserve, 0)
         for _ in range(_SNAPSHOTS):
             try:
                 taken = list(islice(source(), room + 1))
-            except RuntimeError:
-                continue
-            break
+            except RuntimeError as error:
+                if "during iteration" not in str(error):
+                    raise
+            else:
+                break
         else:
             raise _ChangingError
         self._items -= len(taken)
         if len(taken) <= room:
             return taken, ""
-        count = operator.length_hint(whole, 0) - room
+        count = _length_of(whole) - room
         self.lost += 2 * max(count, 1)
         return taken[:room], f"{count} more" if count > 0 else "more"
 
 
-def _attributes(value: Any, names: Iterable[str]) -> Iterable[tuple[str, Any]]:  # noqa: ANN401
+_KINDS: Final[tuple[tuple[Any, Callable[[Simplifier, Any, int], Any]], ...]] = (
+    (Enum, lambda self, value, depth: self._again(value.value, depth)),
+    (str, lambda self, value, _: self._cleaned(str.__str__(value))),
+    (int, lambda self, value, _: self._int(int.__int__(value))),
+    (float, lambda self, value, _: self._float(float.__float__(value))),
+    ((bytes, bytearray, memoryview), lambda self, value, _: self._bytes(value)),
+    ((date, time), lambda self, value, _: self._cleaned(_iso(value))),
+    (timedelta, lambda _, value, __: timedelta.total_seconds(value)),
+    (Decimal, lambda self, value, _: self._cleaned(Decimal.__str__(value))),
+    (type, lambda self, value, _: self._cleaned(_text_of(value, type(value)))),
+)
+"""
+What becomes of the standard library's values. The order matters: many types are of several kinds.
+"""
+
+
+def _attributes(value: Any, names: Iterable[str]) -> Iterable[tuple[str, Any]]:
     """
     The attributes *names* of *value*; those that are not set are left out, those that fail are marked.
     """
@@ -303,14 +321,21 @@ def _attributes(value: Any, names: Iterable[str]) -> Iterable[tuple[str, Any]]: 
             yield name, _marker(value)
 
 
-def _native_text(value: Any) -> str:  # noqa: ANN401
+def _iso(value: Any) -> str:
     """
-    A date, a time, or a UUID, as orjson writes it where it can.
+    A date or a time as orjson writes it, where it can.
     """
     try:
         return str(orjson.loads(orjson.dumps(value)))
     except TypeError:
-        return str(value if isinstance(value, UUID) else value.isoformat())
+        return str.__str__(value.isoformat())
+
+
+def _length_of(whole: Any) -> int:
+    try:
+        return operator.length_hint(whole, 0)
+    except Exception:  # noqa: BLE001 -- a length of the application's own
+        return 0
 
 
 def _sorted(items: list[Any]) -> list[Any]:
@@ -323,7 +348,7 @@ def _sorted(items: list[Any]) -> list[Any]:
     return sorted(items, key=orjson.dumps)
 
 
-def _text_of(value: Any, kind: type) -> str:  # noqa: ANN401
+def _text_of(value: Any, kind: type) -> str:
     """
     The text of an object that has no other form. An address in memory would differ from run to run: left out.
     """

@@ -30,6 +30,7 @@ from structbatch.core.settlement import Settlement
 from structbatch.core.severity import BANDS
 from structbatch.core.vendor import Vendor
 from structbatch.engine.exceptions import with_exception
+from structbatch.engine.plain import read_plain
 from structbatch.engine.process import attach, finalize_in_child, register
 from structbatch.engine.reports import Reporter
 from structbatch.engine.selflog import Problem, ProblemKind, Voice
@@ -41,6 +42,8 @@ from structbatch.transport.base import Transport
 
 
 Event = Mapping[Any, Any]
+
+_monotonic = time.monotonic
 
 _IDLE: Final = 5.0
 """
@@ -127,6 +130,7 @@ class Pipeline:
         self._blocked = Sleepers()
         self._senders: set[Sender] = set()
         self._next_start = float("-inf")
+        self._waited = b""
         self._closed = False
         self._reporter = Reporter(self._voice)
         self.watchdog = Watchdog(self._tick)
@@ -145,36 +149,27 @@ class Pipeline:
             Whether it was accepted; if not, it is counted under a reason.
         """
         try:
-            if self._before is not None:
-                kept = self._filter(event)
-                if kept is None:
-                    return False
-                event = kept
-            if "exc_info" in event:
-                event = with_exception(event)
-            fields, severity, time_ns, trace_id, span_id, trace_flags = read_event(
-                event, method_name, time.time_ns()
-            )
-            payload, flags = encode(fields, self._max_event_bytes)
-            record = pack_record(payload, time_ns, severity, trace_flags, flags, trace_id, span_id)
+            reading = read_plain(event, method_name, self._max_event_bytes) if self._before is None else None
+            record, severity = reading or self._read_carefully(event, method_name)
         except Exception as error:  # noqa: BLE001, whatever it is: not into the application
             self._refuse(DropReason.NOT_ENCODED, 0, ProblemKind.INTERNAL, f"an event was lost: {type(error).__name__}")
             return False
-        return self._put(record, severity)
-
-    def _put(self, record: bytes, severity: int) -> bool:
+        if record is None:
+            return False
         if self._owned():
             # A signal handler or a finalizer interrupted this very thread inside the lock.
-            return self._delivery.defer(record, severity) is None
-        now = time.monotonic()
+            accepted = self._delivery.defer(record, severity) is None
+            # Whoever wakes takes it along, where the interrupted call does not.
+            self._sleepers.wake_one()
+            return accepted
         if self._blocking and not self._intake.has_room(len(record)):
-            self._wait_for_room(len(record), now)
-            now = time.monotonic()
+            self._wait_for_room(len(record), _monotonic())
         intake = self._intake
+        now = _monotonic()
         with self._lock:
             try:
                 reason = self._offer(record, severity, now)
-                if intake.deferred:
+                if intake.side:
                     intake.drain(now)
             except BaseException as error:
                 self._delivery.recount()
@@ -184,6 +179,30 @@ class Pipeline:
                 raise
             if intake.possible:
                 self._wake()
+        if reason is None and self._senders:
+            return True
+        return self._after_offer(reason, now)
+
+    def _read_carefully(self, event: Event, method_name: str) -> tuple[bytes | None, int]:
+        """
+        The record of any event at all, and its severity; None where the application filtered it out.
+        """
+        if self._before is not None:
+            kept = self._filter(event)
+            if kept is None:
+                return None, 0
+            event = kept
+        if "exc_info" in event:
+            event = with_exception(event)
+        fields, severity, time_ns, trace_id, span_id, trace_flags = read_event(event, method_name)
+        payload, flags = encode(fields, self._max_event_bytes)
+        stamp = time.time_ns() if time_ns is None else time_ns
+        return pack_record(payload, stamp, severity, trace_flags, flags, trace_id, span_id), severity
+
+    def _after_offer(self, reason: DropReason | None, now: float) -> bool:
+        """
+        The uncommon ends of `emit`: nobody sends yet, or the event was refused.
+        """
         if not self._senders:
             self._start_sender(now)
         if reason is DropReason.CLOSED:
@@ -204,9 +223,7 @@ class Pipeline:
         before = self._delivery.account()
         if self._owned() or self._closed:
             return self._result(before, settled=not before.waiting)
-        with self._lock:
-            mark = self._delivery.flush()
-            self._wake()
+        mark = self._seal(self._delivery.flush)
         return self._result(before, settled=self._wait_settled(mark, deadline))
 
     async def aflush(self, timeout: float | None = None) -> FlushResult:  # noqa: ASYNC109
@@ -303,6 +320,7 @@ class Pipeline:
             with self._lock:
                 action = self._delivery.next_send(now)
                 if isinstance(action, Send):
+                    sender.send = action
                     self._blocked.wake_all()
                     if self._delivery.sendable(now):
                         self._wake()
@@ -313,15 +331,14 @@ class Pipeline:
                 if now - idle_since > _IDLE and len(self._senders) > 1:
                     self._senders.discard(sender)
                     return None
-                # One of the sleepers keeps the time; the others wait to be woken, and look for their own end.
-                limit = _IDLE if self._sleepers else None
+                # One of the sleepers keeps the time; the others wait to be woken, and look for their own end. Nobody
+                # sleeps for ever: an exception of a signal handler in the wrong place can swallow a waking.
                 until = None if self._sleepers else action.until
                 sleeper = self._sleepers.enter()
-            if self._intake.deferred:
+            if self._intake.side:
                 self._sleepers.leave(sleeper)
                 continue
-            patience = limit if until is None else max(0.0, until - now)
-            sleeper.wait(patience)
+            sleeper.wait(_IDLE if until is None else min(_IDLE, until - now))
             self._sleepers.leave(sleeper)
 
     def try_send(self) -> Send | None:
@@ -363,19 +380,22 @@ class Pipeline:
 
     def ended(self, sender: Sender) -> None:
         """
-        The thread of *sender* is about to end.
+        The thread of *sender* is about to end; if it was killed, what it was about waits again.
         """
+        now = time.monotonic()
         with self._lock:
             self._senders.discard(sender)
-            unfinished = not self._closed and self._delivery.sendable(time.monotonic())
+            if sender.send is not None:
+                self._delivery.on_failed(sender.send, now, 1.0)
+            unfinished = not self._closed and self._delivery.account().waiting > 0
         if unfinished and not self._senders:
-            self._start_sender(time.monotonic())
+            self._start_sender(now)
 
     # Waiting and waking.
 
     def _wake(self) -> None:
-        self._intake.possible = False
         self._sleepers.wake_one()
+        self._intake.possible = False
 
     def _wake_all(self) -> None:
         self._intake.possible = False
@@ -385,15 +405,21 @@ class Pipeline:
 
     def _tick(self) -> None:
         """
-        On the watchdog's thread: one more sender while batches wait and all are busy.
+        On the watchdog's thread: one more sender while a batch waits and all are busy.
+
+        It must have waited since the last look: a fast server needs no second sender, and many of them only take
+        the interpreter from the application and smaller requests from each other.
         """
         now = time.monotonic()
         with self._lock:
+            oldest = self._intake.sealed[0].id if self._intake.sealed else b""
             wanted = (
-                len(self._senders) < self.settings.max_senders
+                oldest == self._waited
+                and len(self._senders) < self.settings.max_senders
                 and not self._sleepers
                 and self._delivery.sendable(now)
             )
+            self._waited = oldest
         if wanted:
             self._start_sender(now)
 
@@ -408,13 +434,16 @@ class Pipeline:
         try:
             self.watchdog.start()
             sender.start()
-        except Exception as error:  # noqa: BLE001, no threads to be had: RuntimeError, MemoryError
+        except BaseException as error:
+            # No threads to be had (RuntimeError, MemoryError), or a signal handler raised.
             with self._lock:
                 self._senders.discard(sender)
                 self._next_start = now + _START_AGAIN
+            if not isinstance(error, Exception):
+                raise
             self._voice.say(ProblemKind.THREADS, f"no thread can be started: {type(error).__name__}", now)
             return
-        finalize_in_child(self)
+        self._prepare_fork()
 
     def _wait_settled(self, mark: int, deadline: float) -> bool:
         inline = Sender(self)
@@ -459,7 +488,8 @@ class Pipeline:
 
     def _filter(self, event: Event) -> Event | None:
         try:
-            kept = self._before(event) if self._before is not None else event
+            # A copy: a hook that works in place must not reach what the application, or a tee, still has.
+            kept = self._before(dict(event)) if self._before is not None else event
         except Exception as error:  # noqa: BLE001, it is the application's
             return self._keys_alone(event, type(error).__name__)
         if kept is None:
@@ -495,15 +525,25 @@ class Pipeline:
     # Fork and exit.
 
     def _begin_close(self) -> int:
+        mark = self._seal(self._delivery.close)
         with self._lock:
-            mark = self._delivery.close()
             self._wake_all()
         return mark
 
+    def _seal(self, seal: Callable[[], int]) -> int:
+        with self._lock:
+            try:
+                self._intake.drain(time.monotonic())
+                return seal()
+            except BaseException:
+                self._delivery.recount()
+                raise
+            finally:
+                self._wake()
+
     def _prepare_fork(self) -> None:
         if not self._fork_prepared:
-            self._fork_prepared = True
-            finalize_in_child(self)
+            self._fork_prepared = finalize_in_child(self)
 
     def _reset_after_fork(self) -> None:
         """
@@ -511,6 +551,7 @@ class Pipeline:
         """
         for sender in self._senders:
             sender.forget()
+        self._fork_prepared = False
         self._begin()
 
 

@@ -49,18 +49,21 @@ def attach(key: str, recipe: Callable[[], Pipeline] | None) -> Pipeline:
     return pipeline
 
 
-def finalize_in_child(pipeline: Pipeline) -> None:
+def finalize_in_child(pipeline: Pipeline) -> bool:
     """
     Have *pipeline* closed at the end of a multiprocessing child, which ends by ``os._exit`` and skips :mod:`atexit`.
+
+    Returns whether multiprocessing is there at all. Once is enough for a process.
     """
     util: Any = sys.modules.get("multiprocessing.util")
     if util is None:
-        return
+        return False
     # What is registered before the child has bootstrapped is cleared there; this hook runs after that.
     util.register_after_fork(pipeline, _finalize)
     process: Any = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         _finalize(pipeline)
+    return True
 
 
 def _finalize(pipeline: Pipeline) -> None:
@@ -81,9 +84,8 @@ def _after_fork_in_child() -> None:
 
 
 def _before_fork() -> None:
-    if "multiprocessing.util" in sys.modules:
-        for pipeline in list(_pipelines):
-            pipeline._prepare_fork()  # noqa: SLF001
+    for pipeline in list(_pipelines):
+        pipeline._prepare_fork()  # noqa: SLF001
 
 
 def _close_all() -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _REFUSES_CODING: Final = frozenset({415, 501})
+_PAUSE: Final = 0.05
 
 
 class Sender:
@@ -40,6 +41,9 @@ class Sender:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
+        self.send: Send | None = None
+        """The last one that it was given, settled or not."""
+
         self._transport: Transport | None = None
         self._thread: threading.Thread | None = None
 
@@ -80,12 +84,32 @@ class Sender:
 
     def _run(self) -> None:
         try:
-            while (send := self._pipeline.next_send(self)) is not None:
-                self._deliver(send, self._pipeline.settings.timeout)
+            while self._turn():
+                pass
         finally:
-            if self._transport is not None:
-                self._transport.close()
-            self._pipeline.ended(self)
+            try:
+                if self._transport is not None:
+                    self._transport.close()
+            finally:
+                self._pipeline.ended(self)
+
+    def _turn(self) -> bool:
+        try:
+            send = self._pipeline.next_send(self)
+        except Exception as error:  # noqa: BLE001, this thread is the only one there may be
+            self._stumble(error)
+            return True
+        if send is not None:
+            self._deliver(send, self._pipeline.settings.timeout)
+        return send is not None
+
+    def _stumble(self, error: BaseException) -> None:
+        if self.send is not None:
+            self._pipeline.failed(self.send, random.random(), error)  # noqa: S311
+        if not isinstance(error, Exception):
+            raise error
+        # Something in here is broken: not in a hot loop.
+        time.sleep(_PAUSE)
 
     def _deliver(self, send: Send, timeout: float) -> None:
         """
@@ -97,15 +121,11 @@ class Sender:
             if len(request.refused) >= view.count:
                 self._report(send, Delivered(), request)
             elif self._pipeline.measured(send, len(request.body)):
-                self._pipeline.requests += 1
                 self._pipeline.retries += send.attempt > 1
                 self._report(send, self._carry(request, timeout), request)
-        except BaseException as error:
-            self._pipeline.failed(send, random.random(), error)  # noqa: S311
-            if not isinstance(error, Exception):
-                raise
-            # Something in here is broken: not in a hot loop.
-            time.sleep(0.05)
+        except BaseException as error:  # noqa: BLE001, raised again by the last line where it is not ours
+            self.send = send
+            self._stumble(error)
 
     def _build(self, view: View) -> Request:
         building = self._pipeline.vendor.request(view, time.time_ns())
@@ -150,6 +170,7 @@ class Sender:
             request = replace(request, body=compress(request.body, coding), headers=headers)
         secret = pipeline.secret() if pipeline.secret is not None else None
         request = pipeline.vendor.authorize(request, secret, time.time_ns())
+        pipeline.requests += 1
         pipeline.bytes_plain += plain
         pipeline.bytes_wire += len(request.body)
         if self._transport is None:

@@ -12,6 +12,7 @@ import threading
 import time
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from structbatch.transport.base import Transport
@@ -73,7 +74,7 @@ class Watchdog:
         End every request under way now.
         """
         for watched in list(self._watched.values()):
-            watched.transport.abort()
+            _abort(watched.transport)
 
     def stop(self) -> None:
         """
@@ -96,5 +97,11 @@ class Watchdog:
     def _look(self, now: float) -> None:
         for token, watched in list(self._watched.items()):
             if now >= watched.deadline and self._watched.get(token) is watched:
-                watched.transport.abort()
+                _abort(watched.transport)
         self._on_tick()
+
+
+def _abort(transport: Transport) -> None:
+    # One that cannot be stopped must not stop the watch over all others.
+    with suppress(Exception):
+        transport.abort()

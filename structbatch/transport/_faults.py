@@ -75,7 +75,8 @@ def explain(error: BaseException, phase: Phase) -> Failure:
 
 
 def _fault(chain: tuple[BaseException, ...], phase: Phase) -> Fault:
-    if phase is Phase.RESOLVE and _any(chain, (OSError, UnicodeError)):
+    of_socket = any(_is_socket_error(link) for link in chain)
+    if phase is Phase.RESOLVE and (of_socket or _any(chain, (UnicodeError, TimeoutError))):
         return Fault.DNS
     if _any(chain, _NOT_HTTP) and not _any(chain, http.client.RemoteDisconnected):
         return Fault.PROTOCOL
@@ -85,7 +86,7 @@ def _fault(chain: tuple[BaseException, ...], phase: Phase) -> Fault:
         return Fault.CONNECT
     if _any(chain, TimeoutError):
         return Fault.TIMEOUT
-    if not any(_is_socket_error(link) for link in chain):
+    if not of_socket:
         return Fault.PROTOCOL
     return Fault.UPLOAD_RESET if phase is Phase.UPLOAD else Fault.RESET
 
@@ -125,8 +126,13 @@ def _is_certificate(error: ssl.SSLError) -> bool:
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return True
-    reason = error.reason or ""
+    reason = _reason(error)
     return "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED"))
+
+
+def _reason(error: ssl.SSLError) -> str:
+    # Not there on those that Python's own half of the module raises.
+    return getattr(error, "reason", None) or ""
 
 
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})\b")
@@ -153,7 +159,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message or "verification failed"
     if isinstance(error, ssl.SSLError):
-        return f"TLS: {(error.reason or type(error).__name__).replace('_', ' ').lower()}"
+        return f"TLS: {(_reason(error) or type(error).__name__).replace('_', ' ').lower()}"
     if isinstance(error, socket.gaierror):
         return _GAI_WORDS.get(error.errno or 0, "the host name could not be resolved")
     if isinstance(error, TimeoutError):

@@ -152,6 +152,9 @@ class Adapter(HTTPAdapter):
         """
         route = Route()
         route.prepare_url(url, None)
+        if url.lower().startswith("https:"):
+            # Here and not below, where requests takes every ValueError for a bad URL.
+            self._trust.context()
         proxies = self._proxies_of(url)
         route.target = super().request_url(route, proxies)
         pool: Any = super().get_connection_with_tls_context(route, verify=True, proxies=proxies)

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import http.client
 import os
-import selectors
 import socket
-import ssl
 import threading
 
 from collections.abc import Callable
@@ -31,17 +29,12 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import allowed_gai_family
 
 from structbatch.transport._faults import Phase
+from structbatch.transport._upload import upload
 
 
 class AbortedError(Exception):
     """
     The request was aborted while it had no socket yet.
-    """
-
-
-class EarlyAnswerError(OSError):
-    """
-    The server answers already: what is left of the body need not be written.
     """
 
 
@@ -216,6 +209,13 @@ class Wire:
                 connection.drop_handle()
                 self._open.discard(connection)
 
+    def close(self) -> None:
+        """
+        Close all connections. Not while a request is in progress.
+        """
+        for connection in tuple(self._open):
+            connection.close()
+
     def abandon(self) -> None:
         """
         In a forked child: close the parent's files. Nothing is sent, nobody waits for a lock.
@@ -252,10 +252,7 @@ class Connection(HTTPConnection):
         if self.sock is None:
             self.connect()
         try:
-            if len(data) <= _WATCHED_BYTES or isinstance(self.sock, ssl.SSLSocket):
-                self.sock.sendall(data)
-            else:
-                _send_watching(self.sock, memoryview(data), self.wire)
+            upload(self.sock, data, self.wire.left)
         except OSError as error:
             if self.wire.phase is not Phase.UPLOAD or isinstance(error, TimeoutError):
                 raise
@@ -319,44 +316,6 @@ class TLSConnection(Connection, HTTPSConnection):
     """
     The same with TLS.
     """
-
-
-_WATCHED_BYTES: Final = 65536
-"""
-A body above this is written piece by piece, with an eye on the answer.
-"""
-
-_PIECE_BYTES: Final = 262144
-
-
-def _send_watching(sock: socket.socket, data: memoryview, wire: Wire) -> None:
-    """
-    Write *data* until all is written or the server answers: one that refuses a large body need not read it.
-
-    Not with TLS, where something to read may well be a session ticket.
-    """
-    watching = True
-    with selectors.DefaultSelector() as selector:
-        selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
-        while data:
-            ready = selector.select(wire.left())
-            if not ready:
-                raise TimeoutError
-            events = ready[0][1]
-            if watching and events & selectors.EVENT_READ:
-                if not _is_interim(sock):
-                    raise EarlyAnswerError
-                watching = False
-                selector.modify(sock, selectors.EVENT_WRITE)
-            if events & selectors.EVENT_WRITE:
-                data = data[sock.send(data[:_PIECE_BYTES]) :]
-
-
-def _is_interim(sock: socket.socket) -> bool:
-    """
-    Does what waits to be read begin like a 1xx answer?
-    """
-    return sock.recv(10, socket.MSG_PEEK)[9:10] == b"1"
 
 
 _MAX_INTERIM: Final = 16

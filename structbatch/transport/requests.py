@@ -48,9 +48,10 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-lo
 
 FROM_ENVIRONMENT: Final = EnvironmentProxy.FROM_ENVIRONMENT
 
-_SLACK: Final = 0.05
+_SLACK_PART: Final = 0.1
+_SLACK_SECONDS: Final = 0.05
 """
-Seconds, or the part of the timeout if that is more: the engine's watch started a moment before ours.
+An abort so long before the deadline is the deadline's: the engine's watch started a moment before ours.
 """
 
 
@@ -136,7 +137,7 @@ class RequestsTransport:
                 outcome = self._attempt(request)
         finally:
             otel_context.detach(suppressed)
-            overdue = self._clock() >= deadline - max(_SLACK, _SLACK * timeout)
+            overdue = self._clock() >= deadline - max(_SLACK_SECONDS, _SLACK_PART * timeout)
             aborted = wire.end()
         if aborted:
             outcome = _aborted(wire.phase, overdue=overdue)
@@ -160,8 +161,10 @@ class RequestsTransport:
         if self._pid != os.getpid():
             self.forget()
             return
-        self._adapter.close()
         self._routes.clear()
+        # The adapter merely forgets its pools, and leaves the sockets to the garbage collector.
+        self._wire.close()
+        self._adapter.close()
 
     def forget(self) -> None:
         """
@@ -196,7 +199,7 @@ class RequestsTransport:
             route = self._routes[url] = self._adapter.route(url)
         return route
 
-    def _read(self, answer: HTTPResponse) -> Response:
+    def _read(self, answer: HTTPResponse) -> Response | Failure:
         """
         At most `MAX_BODY_BYTES` of *answer*; its connection is kept only if nothing speaks against it.
         """
@@ -208,6 +211,9 @@ class RequestsTransport:
             answer.close()
             if wire.connection is not None:
                 wire.connection.close()
+        if wire.upload_cut and 200 <= answer.status < 300:
+            # It cannot have stored what it did not read.
+            return Failure(Fault.UPLOAD_RESET, f"{answer.status} before all of the body was written")
         headers = {name.lower(): value for name, value in answer.headers.itermerged()}
         return Response(answer.status, headers, body if whole else body[:MAX_BODY_BYTES])
 
@@ -217,11 +223,18 @@ class RequestsTransport:
             wire.connection.close()
         failure = explain(error, wire.phase)
         if failure.fault is Fault.CERTIFICATE:
-            self._trust.renew()
-            self._routes.clear()
+            self._renew()
         if failure.tunnel_status == 407:
             return Response(407)
         return failure
+
+    def _renew(self) -> None:
+        """
+        Read the certificates again at the next request: a person may have replaced them.
+        """
+        self._trust.renew()
+        self.close()
+        self._adapter = Adapter(self._wire, self._trust, self._proxy)
 
     def _was_stale(self, failure: Failure) -> bool:
         """

@@ -53,7 +53,7 @@ def dialect(source: str, tags: str) -> Dialect:
         span_id="dd.span_id",
         trace_flags="",
         shadows=frozenset({"@timestamp"}),
-        needles={_LOGGER: _nest_logger, b'"exception.': None, b'{"message":""': None},
+        needles={_LOGGER: _nest_logger, b'"exception.': None},
         adapt=partial(_adapt, tags),
         adapted=frozenset({*_OVERRIDES, *_ERROR, "ddtags", "logger"}),
         needs_message=True,

@@ -15,6 +15,7 @@ Everything else is parsed and renamed, by four rules:
 from __future__ import annotations
 
 import itertools
+import re
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ RECORD_ID: Final = "structbatch.id"
 NO_MESSAGE: Final = "(no message)"
 LONG_AGO_NS: Final = -(2**63)
 _UNSAFE: Final = RESERVED | TYPED
-_MESSAGE: Final = b'{"message":"'
+_MESSAGE: Final = b'"message":"'
+_ODD_MESSAGE: Final = re.compile(rb'"message":(?:[^"]|"")')
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -114,7 +116,7 @@ class Dialect:
 
         adapted: Names of the fields that *adapt* looks for.
 
-        needs_message: Send a record without any message down the slow path.
+        needs_message: Send a record without a message, or whose message is empty or no text, down the slow path.
     """
 
     resource: Callable[[Fields, Fields], Fields]
@@ -180,6 +182,7 @@ class Splice:
         self._position = 0
         self._batch: Batch | None = None
         self._haystack = b""
+        self._odd_messages = False
         self._constants: dict[int, _Constant] = {}
 
     def write(self, view: View) -> Generator[None, None, None]:
@@ -208,9 +211,9 @@ class Splice:
 
     def _write_chunk(self, chunk: list[tuple[Batch, Record, int]]) -> None:
         body, end, oldest_ns, names = self.body, self._end, self._oldest_ns, self._dialect
-        timestamp, check_message = names.timestamp, names.needs_message
+        timestamp, odd = names.timestamp, self._odd_messages
         start, trace_start, span_start = f'{{"{names.time}":', f',"{names.trace_id}":"', f'","{names.span_id}":"'
-        trace_ends = _flag_texts(names.trace_flags)
+        trace_ends, constants, with_id = _flag_texts(names.trace_flags), self._constants, self._with_id
         for position, (batch, record, ordinal) in enumerate(chunk, self._position):
             time_ns, severity, trace_flags, flags, source, trace_id, span_id, payload = record
             if time_ns < oldest_ns:
@@ -218,16 +221,18 @@ class Splice:
                 continue
             if batch is not self._batch:
                 self._enter(batch)
-            constant = self._constants.get(source << 8 | severity) or self._constant(batch, source, severity)
-            text = f"{start}{timestamp(time_ns)}{constant.text}"
-            if trace_id != NO_TRACE:
+                odd = self._odd_messages
+            constant = constants.get(source << 8 | severity) or self._constant(batch, source, severity)
+            if trace_id == NO_TRACE:
+                span = f',{span_start[2:]}{span_id.hex()}"' if span_id != NO_SPAN else ""
+                text = f"{start}{timestamp(time_ns)}{constant.text}{span}"
+            else:
                 span = f"{span_start}{span_id.hex()}" if span_id != NO_SPAN else ""
-                text = f"{text}{trace_start}{trace_id.hex()}{span}{trace_ends[trace_flags]}"
-            elif span_id != NO_SPAN:
-                text = f'{text},{span_start[2:]}{span_id.hex()}"'
-            if self._with_id:
+                ids = f"{trace_start}{trace_id.hex()}{span}{trace_ends[trace_flags]}"
+                text = f"{start}{timestamp(time_ns)}{constant.text}{ids}"
+            if with_id:
                 text = f'{text},"{RECORD_ID}":"{record_id(batch, ordinal)}"'
-            if flags & _UNSAFE or len(payload) < 3 or (check_message and bytes(payload[:12]) != _MESSAGE):
+            if flags & _UNSAFE or len(payload) < 3 or (odd and _has_odd_message(bytes(payload))):
                 body += self._rewrite(text, constant, bytes(payload))
             elif constant.needles:
                 body += self._sift(text, constant, bytes(payload))
@@ -241,6 +246,11 @@ class Splice:
         self._batch = batch
         self._haystack = b""
         self._constants.clear()
+        if self._dialect.needs_message:
+            # Two searches of the whole batch spare two of each record.
+            self._haystack = bytes(batch.records)
+            missing = self._haystack.count(_MESSAGE) < batch.count
+            self._odd_messages = missing or _ODD_MESSAGE.search(self._haystack) is not None
 
     def _constant(self, batch: Batch, source: int, severity: int) -> _Constant:
         """
@@ -301,6 +311,10 @@ class Splice:
             else:
                 members[free_name(f"fields.{name}", members, fields)] = value
         return members
+
+
+def _has_odd_message(payload: bytes) -> bool:
+    return _MESSAGE not in payload or _ODD_MESSAGE.search(payload) is not None
 
 
 def free_name(name: str, *taken: Mapping[str, object]) -> str:

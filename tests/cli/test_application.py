@@ -58,7 +58,7 @@ class TestApplication:
 
         assert {
             *("event", "level", "logger", "demo_id", "demo_ns", "request_id", "customer_id"),
-            *("method", "path", "status", "duration_ms", "region", "amount_cents"),
+            *("method", "path", "status_code", "duration_ms", "region", "amount_cents"),
         } == set(shipped[0])
         assert {"debug", "info", "warning", "error"} == {event["level"] for event in shipped}
         assert len({event["request_id"] for event in shipped}) > 50

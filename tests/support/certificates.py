@@ -71,6 +71,14 @@ class Authority:
         Path(found.key).write_bytes(_key_pem(key))
         return found
 
+    def lock(self, certificate: Certificate, password: bytes) -> bytes:
+        """
+        The key of *certificate* as PEM, encrypted with *password*.
+        """
+        key = serialization.load_pem_private_key(Path(certificate.key).read_bytes(), None)
+        encryption = serialization.BestAvailableEncryption(password)
+        return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
     def server_context(self, *names: str, client_ca: Authority | None = None) -> ssl.SSLContext:
         """
         What a server called *names* uses, by default loopback's; with *client_ca* it asks clients for a certificate.

@@ -277,7 +277,7 @@ class MisbehavingServer:
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server((self._host, 0), backlog=128)
-        self._listener.settimeout(0.05)
+        self._listener.settimeout(0.5)
         self.port: int = self._listener.getsockname()[1]
         self._start(self._accept)
         return self
@@ -286,6 +286,9 @@ class MisbehavingServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over.set()
+        with suppress(OSError):
+            # On Linux this wakes the thread that waits for a connection; elsewhere its timeout does.
+            self._listener.shutdown(socket.SHUT_RDWR)
         with self._lock:
             for sock in self._open:
                 with suppress(OSError):
@@ -328,8 +331,10 @@ class MisbehavingServer:
         while not self._over.is_set():
             try:
                 sock, address = self._listener.accept()
-            except TimeoutError:
+            except OSError:
                 continue
+            sock.settimeout(None)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self.connections += 1
                 self._open.add(sock)
@@ -360,7 +365,11 @@ class MisbehavingServer:
         with self._lock:
             self._open.discard(sock)
             self._open.add(secured)
-        secured.do_handshake()
+        try:
+            secured.do_handshake()
+        except BaseException:
+            secured.close()
+            raise
         return secured
 
     def _choose(self, request: Recorded) -> Answer | None:

@@ -179,6 +179,26 @@ class TestMembers:
         assert "(no message)" == found["message"]
         assert payload.get("a") == found.get("a")
 
+    def test_a_message_of_something_inside_is_not_the_events(self) -> None:
+        """
+        Each record of a batch gets its own placeholder, wherever the key stands.
+        """
+        inside: dict[str, object] = {"deep": {"message": "x"}, "message": None}
+        view = view_of(*(record_of(payload) for payload in ({"a": 1, "message": "m"}, inside, {"message": ""})))
+
+        found = objects_of(finish(Datadog().request(view, NOW_NS)))
+
+        assert ["m", "(no message)", "(no message)"] == [record["message"] for record in found]
+
+    @pytest.mark.parametrize("payload", [b'{"message":"m","x": 1}', b'{"x": 1,"message":"m"}'])
+    def test_an_ordinary_payload_is_not_parsed(self, payload: bytes) -> None:
+        """
+        Its bytes travel as they are, a blank included, wherever the message stands.
+        """
+        request = finish(Datadog().request(view_of(record_of(payload)), NOW_NS))
+
+        assert payload[1:] in request.body
+
     @pytest.mark.parametrize(("message", "expected"), [(7, "7"), (0, "0"), ({"a": [1]}, '{"a":[1]}'), (False, "false")])
     def test_a_message_that_is_no_text_becomes_its_json(self, message: object, expected: str) -> None:
         """

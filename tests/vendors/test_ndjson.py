@@ -219,6 +219,15 @@ class TestClashes:
         assert only_object(payload, flags=0) == only_object(payload, flags=flags)
 
 
+def test_an_ordinary_payload_is_not_parsed() -> None:
+    """
+    Its bytes travel as they are, a blank included: parsing costs several times as much.
+    """
+    request = finish(Ndjson(URL).request(view_of(record_of(b'{"x": 1,"message":"m"}')), NOW_NS))
+
+    assert b',"x": 1,"message":"m"}\n' in request.body
+
+
 class TestOddPayloads:
     """
     What encoding should never write, but a disk might.

@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Drives a delivery machine as threads would, one step at a time, and tells the oracle what it sees.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any, Final
+
+from structbatch.core import batch as batch_module
+from structbatch.core import intake as intake_module
+from structbatch.core.batch import OpenBatch, batch_id
+from structbatch.core.delivery import Acknowledge, Delivery, Done, Load, Release, Send, Spill, Wait
+from structbatch.core.ledger import DropReason
+from structbatch.core.record import iter_records
+from structbatch.core.settings import Settings
+from structbatch.core.settlement import settle
+from structbatch.core.vendor import Limits, Part
+from structbatch.core.verdict import Reject, Retry, Split
+
+from property_tests.oracle import OPEN_PLACES, Oracle, Place
+from property_tests.world import SOURCES, Disk, Kind, Known, Mood, Server, number_in, numbers_of, record_of
+
+
+class Interrupted(BaseException):
+    """
+    What a signal handler raises between two statements.
+    """
+
+
+_INTERRUPTIBLE: Final = frozenset({intake_module.__file__, batch_module.__file__})
+
+
+def interrupt(call: Callable[[], object], at: int) -> bool:
+    """
+    Run *call* and raise in it before the line number *at* that it runs in the intake. Returns whether that happened.
+    """
+    left = at
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ANN401
+        nonlocal left
+        if frame.f_code.co_filename not in _INTERRUPTIBLE:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                raise Interrupted
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+class Driver:
+    """
+    Args:
+        expansion: Bytes of a body for each byte of payload.
+
+        earlier: Of how many records each the batches are that an earlier process left on disk.
+    """
+
+    def __init__(
+        self, settings: Settings, limits: Limits, *, spool: bool, expansion: float = 1.0, earlier: Sequence[int] = ()
+    ) -> None:
+        self.settings = settings
+        self.known: dict[int, Known] = {}
+        self.server = Server(self.known)
+        self.disk = Disk()
+        self.oracle = Oracle(settings, limits, self.known)
+        self.delivery = Delivery(settings, limits, b"writer-001", SOURCES[0], spool=spool)
+        self.expansion = expansion
+        self.now = 0.0
+        self.u = 0.5
+        self.side: list[int] = []
+        self.sends: list[tuple[Send, int]] = []
+        self.spooling: Spill | Load | Release | None = None
+        self.marks: list[tuple[int, list[int]]] = []
+        self.closed = False
+        self.abandoned = False
+        self._inherit(earlier)
+
+    def _inherit(self, earlier: Sequence[int]) -> None:
+        for index, count in enumerate(earlier):
+            batch = OpenBatch(batch_id(b"writer-000", index), SOURCES[0], 1000 + 10 * index)
+            for number in range(len(self.known), len(self.known) + count):
+                known = self.known[number] = Known(Kind.GOOD, 9, 40)
+                batch.arena += record_of(number, known)
+                self.oracle.place[number] = Place.DISK
+                self.oracle.queued(number, 0.0)
+            batch.recount()
+            self.disk.write(Part(batch.seal()))
+        self.delivery.disk.frames = len(self.disk.frames)
+
+    # Events come in.
+
+    def offer(self, known: Known, *, interrupted_at: int | None = None) -> None:
+        """
+        One event, as `Pipeline.emit` does it.
+        """
+        number = len(self.known)
+        self.known[number] = known
+        record = record_of(number, known)
+        source = None if known.source == SOURCES[0] else known.source
+        has_room, emitted = self._has_room(len(record)), self.delivery.account().emitted
+
+        def emit() -> None:
+            self.delivery.offer(record, known.severity, self.now, source)
+            self.delivery.intake.drain(self.now)
+
+        if interrupted_at is None:
+            emit()
+        elif interrupt(emit, interrupted_at):
+            self.delivery.recount()
+            self.oracle.torn.add(number)
+        if number in self._inside():
+            assert has_room
+            assert not self.closed
+            self.oracle.accepted(number)
+            self.oracle.queued(number, self.now)
+        elif self.delivery.account().emitted > emitted:
+            assert self.closed or not has_room
+            self.oracle.refused_at_the_door(number, DropReason.CLOSED if self.closed else DropReason.QUEUE_FULL)
+        else:
+            assert interrupted_at is not None
+        self._look_aside()
+
+    def defer(self, known: Known) -> None:
+        """
+        One event of a handler or a finalizer that runs inside the lock.
+        """
+        number = len(self.known)
+        self.known[number] = known
+        source = None if known.source == SOURCES[0] else known.source
+        if self.delivery.defer(record_of(number, known), known.severity, source) is None:
+            self.oracle.accepted(number)
+            self.side.append(number)
+        else:
+            assert self.closed
+            self.oracle.refused_at_the_door(number, DropReason.CLOSED)
+
+    def _has_room(self, size: int) -> bool:
+        intake = self.delivery.intake
+        records = sum(batch.count for batch in intake.sealed) + len(list(_numbers_in(intake.open)))
+        length = sum(len(batch.records) for batch in intake.sealed) + len(intake.open.arena)
+        return records < self.settings.queue_max_records and length + size <= self.settings.queue_max_bytes
+
+    def _inside(self) -> set[int]:
+        intake = self.delivery.intake
+        sealed = {number for batch in intake.sealed for number in numbers_of([Part(batch)])}
+        return sealed | set(_numbers_in(intake.open))
+
+    def _look_aside(self, sent: Iterable[int] = ()) -> None:
+        """
+        What was on the side list is in the queue now, or was refused.
+        """
+        gone = len(self.side) - self.delivery.intake.deferred
+        if not gone:
+            return
+        inside = self._inside() | set(sent)
+        for number in self.side[:gone]:
+            if number in inside:
+                self.oracle.queued(number, self.now)
+            else:
+                self.oracle.drop(number, DropReason.CLOSED if self.closed else DropReason.QUEUE_FULL)
+        del self.side[:gone]
+
+    # Senders.
+
+    def send(self) -> Send | Wait | Done:
+        """
+        A sender asks what to do, builds the request and starts it.
+        """
+        excused = self.delivery.disk.rescue
+        action = self.delivery.next_send(self.now)
+        self._look_aside(numbers_of(action.parts) if isinstance(action, Send) else ())
+        if isinstance(action, Send):
+            assert not self.abandoned
+            self.oracle.sent(action, self.now, excused=excused)
+            numbers = self.oracle.flying[action]
+            body_bytes = 20 + int(sum(self.known[number].size for number in numbers) * self.expansion)
+            fits = self.delivery.on_measured(action, body_bytes)
+            self.oracle.measured(action, body_bytes, fits=fits)
+            if fits:
+                self.sends.append((action, body_bytes))
+        elif isinstance(action, Done):
+            assert self.closed
+            waiting = [number for number, place in self.oracle.place.items() if place is Place.MEMORY]
+            assert not waiting or self.abandoned
+        self._nothing_is_overdue()
+        return action
+
+    def answer(self, index: int) -> None:
+        """
+        The server answers one of the requests under way.
+        """
+        send, body_bytes = self.sends.pop(index % len(self.sends))
+        self.oracle.refusing_server |= self.server.mood.word == "refuses"
+        verdict, request = self.server.answer(send, body_bytes)
+        known = send in self.oracle.flying
+        if known:
+            self.oracle.answered(send, verdict, dict(request.refused), self.now, self.u)
+        epoch = self.delivery.gate.epoch
+        letters = self.delivery.on_verdict(send, settle(send.parts, verdict, request), self.now, self.u)
+        assert known or not letters
+        self.oracle.buried(letters)
+        if known and isinstance(verdict, (Reject, Split)):
+            self.oracle.refusal(send, self.delivery.gate, epoch, self.now)
+
+    def fail(self, index: int) -> None:
+        """
+        A sender breaks down over its request.
+        """
+        send, _ = self.sends.pop(index % len(self.sends))
+        if send in self.oracle.flying:
+            self.oracle.answered(send, Retry(None, "internal error"), {}, self.now, self.u)
+        self.delivery.on_failed(send, self.now, self.u)
+
+    # The spooler.
+
+    def spool(self) -> Spill | Load | Acknowledge | Release | Wait | Done:
+        """
+        The spooler asks what to do, and starts it. It is one thread.
+        """
+        assert self.spooling is None
+        action = self.delivery.next_spool(self.now)
+        self._look_aside(numbers_of([action.part]) if isinstance(action, Spill) else ())
+        match action:
+            case Acknowledge(frame):
+                self.oracle.acknowledged(frame)
+                self.disk.forget(frame)
+            case Spill(part) | Release(_, part):
+                self._starts_writing(part)
+                self.spooling = action
+            case Load():
+                self.spooling = action
+            case Done():
+                assert self.closed
+                assert self.abandoned or not self.oracle_waits()
+        self._nothing_is_overdue()
+        return action
+
+    def _starts_writing(self, part: Part) -> None:
+        """
+        All that its batch owes is written, and none of it is in a request.
+        """
+        self.oracle.same_ids([part])
+        numbers = set(numbers_of([part]))
+        _, whole = self.oracle.batches[part.batch.id]
+        assert numbers == {number for number in whole if self.oracle.place.get(number) is Place.MEMORY}
+        assert not numbers & {number for others in self.oracle.flying.values() for number in others}
+        self.oracle.writing = numbers
+
+    def spooled(self) -> None:
+        """
+        What the spooler started is done, or failed.
+        """
+        action, self.spooling = self.spooling, None
+        self.oracle.writing = set()
+        match action:
+            case Spill(part):
+                self._spilled(action, part)
+            case Release(frame, part, last):
+                self.disk.give_back(frame, part, last=last)
+                self.delivery.on_released(action)
+                self.oracle.spooled(numbers_of([part]))
+            case Load():
+                self._loaded(action)
+
+    def _spilled(self, spill: Spill, part: Part) -> None:
+        frame = self.disk.write(part)
+        self.delivery.on_spilled(spill, frame, self.now)
+        numbers = numbers_of([part])
+        if frame is not None:
+            self.oracle.spooled(numbers)
+            return
+        self.oracle.order_excused = True
+        if self.abandoned:
+            for number in numbers:
+                self.oracle.drop(number, DropReason.UNDELIVERED)
+
+    def _loaded(self, load: Load) -> None:
+        frame = self.disk.oldest()
+        if frame is None:
+            self.delivery.on_loaded(load, None, None, None)
+            return
+        part = Part(frame.batch, None if len(frame.owed) == frame.batch.count else frame.owed)
+        self.delivery.on_loaded(load, frame, part.batch, part.ordinals)
+        if self.abandoned:
+            frame.held = False
+            return
+        self.oracle.same_ids([part])
+        self.oracle.loaded(frame.numbers())
+
+    # Flush and close.
+
+    def flush(self) -> None:
+        """
+        Somebody waits for all that was emitted so far.
+        """
+        mark = self.delivery.close() if self.closed else self.delivery.flush()
+        self._look_aside()
+        self.marks.append((mark, [number for number, place in self.oracle.place.items() if place in OPEN_PLACES]))
+
+    def close(self) -> None:
+        """
+        The application is done.
+        """
+        self._look_aside()
+        mark = self.delivery.close()
+        self._look_aside()
+        self.closed = True
+        self.marks.append((mark, [number for number, place in self.oracle.place.items() if place in OPEN_PLACES]))
+
+    def disown(self) -> None:
+        """
+        Time runs out: requests under way are given up.
+        """
+        self.delivery.disown()
+        self.oracle.flying.clear()
+
+    def abandon(self) -> None:
+        """
+        Time is up.
+        """
+        framed = self._framed()
+        if isinstance(self.spooling, (Spill, Release)):
+            framed -= self.oracle.writing
+        lost = self.delivery.abandon()
+        self.closed = self.abandoned = True
+        self.side.clear()
+        kept = {number: self.oracle.place.pop(number) for number in self.oracle.writing}
+        self.oracle.abandoned(framed, lost)
+        self.oracle.place.update(kept)
+
+    def tick(self, seconds: float) -> None:
+        """
+        Time passes.
+        """
+        self.now += seconds
+
+    # Many steps.
+
+    def exchange(self) -> None:
+        """
+        Everything that may be sent or written now, each thing finished before the next starts.
+        """
+        for _ in range(self.settings.max_senders):
+            if not isinstance(self.send(), Send):
+                break
+        while self.sends:
+            self.answer(0)
+        if self.spooling is not None:
+            self.spooled()
+        self.spool()
+        if self.spooling is not None:
+            self.spooled()
+
+    def recover(self) -> None:
+        """
+        Server and disk work again, and others come through: everything is settled in bounded steps.
+        """
+        self.server.mood = Mood("ok")
+        self.disk.failing = False
+        records = len(self.known)
+        for _ in range(40 * records + 100):
+            if not self._anything_left():
+                break
+            if not self.closed:
+                self.offer(Known(Kind.GOOD, 9, 30))
+                self.delivery.flush()
+            self.exchange()
+            self.tick(301.0)
+            self.check()
+        assert not self._anything_left(), self.delivery.account()
+        self._everything_arrived()
+
+    def _anything_left(self) -> bool:
+        on_disk = not self.closed and bool(self.disk.frames)
+        return on_disk or self.oracle_waits() or bool(self.spooling) or bool(self.delivery.stock.acks)
+
+    def _everything_arrived(self) -> None:
+        for number, place in self.oracle.place.items():
+            kind = self.known[number].kind
+            assert place is not Place.DELIVERED or self.server.received.get(number)
+            assert place is not Place.DISK or self.closed
+            if kind is Kind.POISON:
+                assert place in (Place.DEAD, Place.LOST, Place.DISK)
+
+    def rescue(self) -> None:
+        """
+        The server stays dead and time is up: with a disk, everything is on it or settled.
+        """
+        self.server.mood = Mood("busy")
+        self.disk.failing = False
+        self.close()
+        self.disown()
+        self.delivery.disk.rescue = True
+        for _ in range(10 * len(self.known) + 50):
+            if self.spooling is not None:
+                self.spooled()
+            elif isinstance(self.spool(), Done):
+                break
+            self.tick(61.0)
+            self.check()
+        waits = self.oracle_waits()
+        assert not (waits and self.delivery.disk.enabled)
+        self.abandon()
+        self.end()
+        assert not self.oracle_waits()
+
+    def end(self) -> None:
+        """
+        Threads come home after `abandon`.
+        """
+        while self.sends:
+            self.answer(0)
+            self.check()
+        if self.spooling is not None:
+            self.spooled()
+        while isinstance(self.spool(), Acknowledge):
+            self.check()
+        self.check()
+        assert isinstance(self.delivery.next_send(self.now), Done)
+        assert isinstance(self.delivery.next_spool(self.now), Done)
+
+    # What must hold between any two calls.
+
+    def check(self) -> None:
+        """
+        Every rule about a state.
+        """
+        self.oracle.account_closes(self.delivery)
+        intake = self.delivery.intake
+        inside = self._inside()
+        assert len(inside) <= self.settings.queue_max_records
+        assert len(inside) == intake.sealed_records + len(intake.open.bands_by_record)
+        assert intake.sealed_bytes + len(intake.open.arena) <= self.settings.queue_max_bytes
+        assert self.oracle.bytes_outside() <= self.settings.inflight_max_bytes + self.settings.batch_max_bytes
+        assert len(self.oracle.flying) == self.delivery.inflight
+        if not any(place in OPEN_PLACES for place in self.oracle.place.values()):
+            self.oracle.order_excused = False
+        self._marks_are_right()
+
+    def _marks_are_right(self) -> None:
+        framed = self._framed()
+        for mark, numbers in self.marks:
+            waits = [n for n in numbers if self.oracle.place[n] is Place.MEMORY and n not in framed]
+            assert self.delivery.settled(mark) == (not waits)
+
+    def _framed(self) -> set[int]:
+        """
+        Records in memory that have a frame.
+        """
+        return {number for frame in self.disk.frames if frame.held for number in frame.numbers()}
+
+    def oracle_waits(self) -> bool:
+        """
+        Whether anything is in memory.
+        """
+        return any(place is Place.MEMORY for place in self.oracle.place.values())
+
+    def _nothing_is_overdue(self) -> None:
+        """
+        After somebody asked, no record stands in the open batch for longer than its linger.
+        """
+        for number in _numbers_in(self.delivery.intake.open):
+            assert self.now < self.oracle.since[number] + self.settings.batch_linger or self.abandoned
+
+
+def _numbers_in(batch: OpenBatch) -> Iterable[int]:
+    """
+    The records in an open batch.
+    """
+    for record in iter_records(memoryview(bytes(batch.arena))):
+        yield number_in(record.payload)
+
+
+def mood_of(word: str, amount: float) -> Mood:
+    """
+    The mood *word*, its *amount* (0 to 1) in the unit that it has.
+    """
+    scale = {"later": 400.0, "few": 10.0, "small": 6000.0, "choosy": 3.0}
+    return Mood(word, amount * scale.get(word, 0.0))
