@@ -46,7 +46,7 @@ check: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache --no-logo
-	@$(BIN)/interrogate structbatch
+	@$(BIN)/interrogate --quiet structbatch || { $(BIN)/interrogate -vv structbatch | grep MISSED; exit 1; }
 	@$(BIN)/python docs/generate.py --check
 	@echo "all checks passed"
 
@@ -72,7 +72,9 @@ pythons:
 		version=$$($$python -c 'import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], \
 			"t" if sysconfig.get_config_var("Py_GIL_DISABLED") else "", sep="")'); \
 		echo "-- $$version"; \
-		STRUCTBATCH_TEST_NIGHTLY=1 PYTEST_ADDOPTS=--timeout=600 $(MAKE) --no-print-directory PYTHON=$$python VENV=.venv-$$version test || exit 1; \
+		STRUCTBATCH_TEST_NIGHTLY=1 PYTEST_ADDOPTS=--timeout=1200 \
+			$(MAKE) --no-print-directory PYTHON=$$python VENV=.venv-$$version test || exit 1; \
+		.venv-$$version/bin/python -m tests.integration.reentry --seconds 20 || exit 1; \
 	done
 
 clean:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from structbatch.core import batch as batch_module
 from structbatch.core import intake as intake_module
 from structbatch.core.batch import OpenBatch, batch_id
-from structbatch.core.delivery import Acknowledge, Delivery, Done, Load, Release, Send, Spill, Wait
+from structbatch.core.delivery import DONE, Acknowledge, Delivery, Done, Load, Release, Send, Spill, Wait
 from structbatch.core.ledger import DropReason
 from structbatch.core.record import iter_records
 from structbatch.core.settings import Settings
@@ -23,7 +23,7 @@ from structbatch.core.vendor import Limits, Part
 from structbatch.core.verdict import Reject, Retry, Split
 
 from property_tests.oracle import OPEN_PLACES, Oracle, Place
-from property_tests.world import SOURCES, Disk, Kind, Known, Mood, Server, number_in, numbers_of, record_of
+from property_tests.world import SOURCES, WRITER, Disk, Kind, Known, Mood, Server, number_in, numbers_of, record_of
 
 
 class Interrupted(BaseException):
@@ -78,7 +78,7 @@ class Driver:
         self.server = Server(self.known)
         self.disk = Disk()
         self.oracle = Oracle(settings, limits, self.known)
-        self.delivery = Delivery(settings, limits, b"writer-001", SOURCES[0], spool=spool)
+        self.delivery = Delivery(settings, limits, WRITER, SOURCES[0], spool=spool)
         self.expansion = expansion
         self.now = 0.0
         self.u = 0.5
@@ -122,7 +122,7 @@ class Driver:
             emit()
         elif interrupt(emit, interrupted_at):
             self.delivery.recount()
-            self.oracle.torn.add(number)
+            self.oracle.torn |= {number, *self.side}
         if number in self._inside():
             assert has_room
             assert not self.closed
@@ -183,7 +183,8 @@ class Driver:
         """
         excused = self.delivery.disk.rescue
         action = self.delivery.next_send(self.now)
-        self._look_aside(numbers_of(action.parts) if isinstance(action, Send) else ())
+        taken = [Part(part.batch) for part in action.parts] if isinstance(action, Send) else []
+        self._look_aside(numbers_of(taken))
         if isinstance(action, Send):
             assert not self.abandoned
             self.oracle.sent(action, self.now, excused=excused)
@@ -233,6 +234,8 @@ class Driver:
         The spooler asks what to do, and starts it. It is one thread.
         """
         assert self.spooling is None
+        if not self.delivery.disk.enabled:
+            return DONE
         action = self.delivery.next_spool(self.now)
         self._look_aside(numbers_of([action.part]) if isinstance(action, Spill) else ())
         match action:
@@ -333,12 +336,12 @@ class Driver:
         """
         Time is up.
         """
+        self.close()
         framed = self._framed()
         if isinstance(self.spooling, (Spill, Release)):
             framed -= self.oracle.writing
         lost = self.delivery.abandon()
-        self.closed = self.abandoned = True
-        self.side.clear()
+        self.abandoned = True
         kept = {number: self.oracle.place.pop(number) for number in self.oracle.writing}
         self.oracle.abandoned(framed, lost)
         self.oracle.place.update(kept)
@@ -355,11 +358,15 @@ class Driver:
         """
         Everything that may be sent or written now, each thing finished before the next starts.
         """
+        self._exchange_with_disk()
         for _ in range(self.settings.max_senders):
             if not isinstance(self.send(), Send):
                 break
         while self.sends:
             self.answer(0)
+        self._exchange_with_disk()
+
+    def _exchange_with_disk(self) -> None:
         if self.spooling is not None:
             self.spooled()
         self.spool()
@@ -372,18 +379,27 @@ class Driver:
         """
         self.server.mood = Mood("ok")
         self.disk.failing = False
-        records = len(self.known)
-        for _ in range(40 * records + 100):
+        for turn in range((5 if self.closed else 20) * len(self.known) + 100):
             if not self._anything_left():
                 break
-            if not self.closed:
+            if turn % 5 == 0 and not self.closed:
                 self.offer(Known(Kind.GOOD, 9, 30))
                 self.delivery.flush()
             self.exchange()
             self.tick(301.0)
             self.check()
+        if self.closed and self._needs_others():
+            self.abandon()
+            self.end()
         assert not self._anything_left(), self.delivery.account()
         self._everything_arrived()
+
+    def _needs_others(self) -> bool:
+        """
+        Whether what is left can only be judged while others come through, and nothing else is left after close.
+        """
+        left = {self.known[number].kind for number, place in self.oracle.place.items() if place is Place.MEMORY}
+        return Kind.DOOMED in left or (self.oracle.refusing_server and Kind.POISON in left)
 
     def _anything_left(self) -> bool:
         on_disk = not self.closed and bool(self.disk.frames)

@@ -256,7 +256,7 @@ def test_plain_is_json_without_tags(value: object) -> None:
     assert same(got, orjson.loads(orjson.dumps(got)))
 
 
-@given(tagged, st.text("aé€😀\x00\"", max_size=9000), rooms, rooms)
+@given(tagged, st.text('aé€😀\x00"', max_size=9000), rooms, rooms)
 def test_truncating(value: object, long: str, room: int, smaller: int) -> None:
     """
     A cut payload is valid, bounded, readable by all, and stays as it is when cut again to the same size.

@@ -24,6 +24,7 @@ from structbatch.core.verdict import Delivered, Hold, Partial, Reject, Retry, Sp
 
 
 SOURCES = (b'{"resource":{}}', b'{"resource":{"service.name":"a"}}', b'{"resource":{"service.name":"b"}}')
+WRITER = b"writer-001"
 PREFIX = b'{"message":"'
 DIGITS = 8
 

@@ -217,7 +217,8 @@ class Delivery:
         return bool(self.intake.sealed) or self.stock.waiting()
 
     def _idle(self) -> bool:
-        return not (self._inflight or self.intake.open.arena or self.intake.deferred or any(self.stock.owed))
+        intake = self.intake
+        return not (self._inflight or intake.sealed or intake.open.arena or intake.deferred or any(self.stock.owed))
 
     def _due(self) -> float | None:
         return self.intake.open.deadline if self.intake.open.arena else None
@@ -271,7 +272,10 @@ class Delivery:
             if bundle.attempts < patience:
                 del retry[index]
                 return bundle
-        if self.intake.sealed and not self.stock.replay and not self.disk.holds_order():
+        older = self._pop_older()
+        if older is not None:
+            return older
+        if self.intake.sealed and not self.disk.holds_order():
             fresh = self._take_sealed()
             if fresh is not None:
                 return fresh
@@ -316,6 +320,9 @@ class Delivery:
 
     def _has_room(self, record_bytes: int) -> bool:
         return not self.stock.bytes or self.stock.bytes + record_bytes <= self._settings.inflight_max_bytes
+
+    def _half_empty(self) -> bool:
+        return self.stock.bytes * 2 <= self._settings.inflight_max_bytes
 
     def _send(self, bundle: Bundle) -> Send:
         if bundle.search is None:
@@ -365,7 +372,7 @@ class Delivery:
             case Delivered():
                 return letters + self._on_delivered(send, bundle)
             case Partial():
-                self._on_partial(send, bundle, remain, now, u)
+                self._on_partial(send, bundle, settlement.remain, now, u)
             case Retry() as retry:
                 return letters + self._on_retry(send, bundle, retry, now, u)
             case Split(reason):
@@ -395,12 +402,15 @@ class Delivery:
         self.gate.passed(epoch)
 
     def _on_partial(self, send: Send, bundle: Bundle, remain: Parts, now: float, u: float) -> None:
-        self._successes += 1
-        self._systemic = 0
+        if remain != send.parts:
+            self._successes += 1
+            self._systemic = 0
+        bundle.search = None
         if not remain:
             self.gate.passed(send.epoch)
+            if bundle.count:
+                self.stock.put_back(bundle)
             return
-        bundle.search = None
         bundle.attempts += 1
         self.gate.failed(send.epoch, now, u, None, "partly accepted")
         self._wait_again(bundle, exhausted=bundle.attempts > self._settings.retry_max_retries)
@@ -423,6 +433,10 @@ class Delivery:
             bundle.exhausted = True
             if current:
                 self.gate.broke(retry.reason)
+        if bundle.search is not None and bundle.strikes >= STRIKES and self._half_empty():
+            # A search is not interrupted by a detour to the disk, or it would start anew for ever.
+            self.stock.put_back(bundle, last=True)
+            return ()
         too_long = retry.after is not None and retry.after > self._settings.retry_max_retry_after
         self._wait_again(bundle, exhausted=bundle.exhausted or too_long)
         return ()
@@ -449,7 +463,12 @@ class Delivery:
         return ()
 
     def _wait_again(self, bundle: Bundle, *, exhausted: bool) -> None:
-        if exhausted and self.disk.takes():
+        if exhausted and self._ordered and self.disk.takes() and not self.stock.has_frame(bundle):
+            # What is newer must not pass it while it is on disk.
+            self.disk.remember(bundle)
+            self.stock.put_back(bundle)
+            self.stock.park_all()
+        elif exhausted and not self._ordered and self.disk.takes():
             self.disk.remember(bundle)
             self.stock.park(bundle.parts)
         else:
@@ -543,7 +562,7 @@ class Delivery:
         again.rounds += 1
         if again.rounds >= ROUNDS:
             return self._bury(parts, DeadReason.UNRESOLVED, reason)
-        self.stock.put_back(again, last=True)
+        self.stock.put_back(again, last=not self._ordered)
         return ()
 
     def _bury(self, parts: Parts, reason: DeadReason, detail: str) -> tuple[Letter, ...]:
@@ -559,7 +578,7 @@ class Delivery:
         """
         if not self._abandoned:
             self._tidy(now)
-        action = self.disk.next(now, closing=self._closing, abandoned=self._abandoned)
+        action = self.disk.next(now, len(self._inflight), closing=self._closing, abandoned=self._abandoned)
         if action is not None:
             return action
         if not self.disk.enabled or self._abandoned or (self._closing and self._idle()):
@@ -590,6 +609,7 @@ class Delivery:
         """
         Seal the open batch. Returns the mark that `settled` takes.
         """
+        self.intake.drain(self.intake.open.deadline)
         self.intake.seal()
         return self.intake.open.first_sequence
 
@@ -609,9 +629,10 @@ class Delivery:
         """
         Take no more events, and let the drivers end when nothing is left. Returns a mark as `flush` does.
         """
+        mark = self.flush()
         self.intake.shut()
         self._closing = True
-        return self.flush()
+        return mark
 
     def disown(self) -> None:
         """
@@ -629,10 +650,8 @@ class Delivery:
         Returns:
             What was dropped, by band.
         """
-        self.intake.shut()
-        self.intake.drain(self.intake.open.deadline)
-        self.intake.seal()
-        self._closing = self._abandoned = True
+        self.close()
+        self._abandoned = True
         self._inflight.clear()
         self.stock.clear()
         lost = NO_BANDS

@@ -58,7 +58,7 @@ class Intake:
         self.side: deque[_Deferred] = deque()
         """The side list."""
 
-        self._draining: tuple[_Deferred, int] | None = None
+        self._draining: tuple[_Deferred, int, int] | None = None
         self.open = OpenBatch(batch_id(writer_id, 0), source, 0)
         self.sealed: deque[Batch] = deque()
         self.sealed_records = 0
@@ -152,9 +152,10 @@ class Intake:
         """
         Take *record* while `offer` or a sibling is under way on this very thread.
         """
-        if len(self.side) >= SIDE_LIST_MAX:
-            self._ledger.refuse(DropReason.REENTRANT, BAND_OF[severity])
-            return DropReason.REENTRANT
+        if self.closed or len(self.side) >= SIDE_LIST_MAX:
+            reason = DropReason.CLOSED if self.closed else DropReason.REENTRANT
+            self._ledger.refuse(reason, BAND_OF[severity])
+            return reason
         self.side.append((record, severity, source))
         return None
 
@@ -172,7 +173,7 @@ class Intake:
         side = self.side
         while side:
             # Noted until it is done, so that `recount` can put it back where an exception comes in between.
-            self._draining = (side[0], self._next_sequence())
+            self._draining = (side[0], self._next_sequence(), self._ledger.refused_total())
             record, severity, source = side.popleft()
             self.offer(record, severity, now, source)
             self._draining = None
@@ -242,6 +243,8 @@ class Intake:
                 batch_id(self._writer_id, self._number), self._source, last.first_sequence + last.count
             )
         self.open.recount()
+        # It may be full or urgent, and the statement that tells was skipped: sealed at the next occasion.
+        self.open.deadline = float("-inf")
         # All batches that were ever sealed stand before the open one, so its first sequence number is their sum.
         known = sum(self._ledger.accepted)
         for batch in reversed(self.sealed):
@@ -250,8 +253,10 @@ class Intake:
             if batch.first_sequence >= known:
                 self._ledger.accepted = add(self._ledger.accepted, batch.bands)
         if self._draining is not None:
-            deferred, sequence = self._draining
-            if sequence == self._next_sequence() and deferred not in self.side:
+            deferred, sequence, refused = self._draining
+            untouched = sequence == self._next_sequence() and refused == self._ledger.refused_total()
+            # Compared by identity: the same event twice is two events.
+            if untouched and not (self.side and self.side[0] is deferred):
                 self.side.appendleft(deferred)
             self._draining = None
         self.sealed_records = sum(batch.count for batch in self.sealed)

@@ -111,11 +111,13 @@ class DiskSide:
         """
         Whether batches on disk come before any in the queue: ``oldest_first`` with frames left.
         """
-        return self._ordered and self.takes() and (self.frames > 0 or self._under_way is not None)
+        return self._ordered and self.takes() and bool(self.frames or self._under_way or self._stock.parked)
 
-    def next(self, now: float, *, closing: bool, abandoned: bool) -> Spill | Load | Acknowledge | Release | None:
+    def next(
+        self, now: float, inflight: int, *, closing: bool, abandoned: bool
+    ) -> Spill | Load | Acknowledge | Release | None:
         """
-        The next thing to do; None where there is none for now.
+        The next thing to do, while *inflight* requests are under way; None where there is none for now.
         """
         if not self.enabled:
             return None
@@ -125,7 +127,7 @@ class DiskSide:
             return None
         if self.rescue:
             self._stock.park_all()
-        action = self._parked() or self._spill_fresh() or self._load(now, closing=closing)
+        action = self._parked() or self._spill(inflight) or self._load(now, closing=closing)
         self._under_way = action
         return action
 
@@ -201,8 +203,11 @@ class DiskSide:
         """
         Keep the failures of *bundle* for when its batches are loaded again.
         """
+        # Without its records: they would stay in memory.
+        failures = bundle.with_parts(())
+        failures.exhausted = bundle.exhausted
         for part in bundle.parts:
-            self._history[part.batch.id] = bundle
+            self._history[part.batch.id] = failures
         while len(self._history) > HISTORY_MAX:
             self._history.popitem(last=False)
 
@@ -233,9 +238,9 @@ class DiskSide:
         if cargo.frame is None:
             return Spill(part)
         history = self._history.get(part.batch.id)
-        return Release(cargo.frame, part, last=history is not None and history.exhausted)
+        return Release(cargo.frame, part, last=not self._ordered and history is not None and history.exhausted)
 
-    def _spill_fresh(self) -> Spill | None:
+    def _spill(self, inflight: int) -> Spill | Release | None:
         intake, settings = self._intake, self._settings
         if not intake.sealed:
             return None
@@ -247,6 +252,16 @@ class DiskSide:
         behind = self._ordered and self.frames > 0
         if not (pressed or behind or self.rescue or self._gate.state is GateState.BROKEN):
             return None
+        if self._ordered and any(cargo.frame is None for cargo in self._stock.cargos()):
+            # They are older than what is in the queue: they go first, and one in a request has to come home.
+            if inflight:
+                return None
+            self._stock.park_all()
+            return self._parked()
+        if self._stock.bytes > settings.inflight_max_bytes:
+            # What the disk did not take is still here: it goes first, or failing writes would drain the queue in here.
+            self._stock.park_one()
+            return self._parked()
         part = self._stock.board(intake.take())
         self._stock.parked[part.batch.id] = [part]
         return Spill(part)

@@ -84,6 +84,12 @@ class Stock:
         """
         return self._cargo.get(batch_id)
 
+    def has_frame(self, bundle: Bundle) -> bool:
+        """
+        Whether *bundle* was loaded from the disk, where its frame still is.
+        """
+        return self._cargo[bundle.parts[0].batch.id].frame is not None
+
     def cargos(self) -> tuple[Cargo, ...]:
         """
         All batches in here.
@@ -153,6 +159,15 @@ class Stock:
             ids.append(part.batch.id)
             self.parked.setdefault(part.batch.id, []).append(part)
         self._gather(frozenset(ids))
+
+    def park_one(self) -> None:
+        """
+        A bundle that waits here goes to the disk: what waits longest for its turn.
+        """
+        for waiting in (self.exhausted, self.retry, self.replay):
+            if waiting:
+                self.park(waiting.popleft().parts)
+                return
 
     def park_all(self) -> None:
         """

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import ClassVar, Final, Protocol
 
 from structbatch.core.batch import Batch
@@ -81,12 +80,12 @@ class View:
         truncate: Cut the payload to so many bytes (a single record that was too large); None: as it is.
     """
 
-    __slots__ = ("_truncate", "count", "parts")
+    __slots__ = ("count", "parts", "truncate")
 
     def __init__(self, parts: Sequence[Part], truncate: int | None = None) -> None:
         self.parts = tuple(parts)
         self.count = sum(part.count for part in self.parts)
-        self._truncate = truncate
+        self.truncate = truncate
 
     def __len__(self) -> int:
         return self.count
@@ -102,33 +101,34 @@ class View:
         """
         As iteration, with the record's ordinal in its batch.
         """
-        for part in self.parts:
-            batch = part.batch
-            if part.ordinals is None:
-                for ordinal, record in enumerate(iter_records(batch.records)):
-                    yield batch, self._fit(record), ordinal
-                continue
-            wanted = iter(part.ordinals)
-            want = next(wanted, -1)
-            for ordinal, record in enumerate(iter_records(batch.records)):
-                if ordinal == want:
-                    yield batch, self._fit(record), ordinal
-                    want = next(wanted, -1)
-                    if want < 0:
-                        break
+        for chunk in self.chunks():
+            yield from chunk
 
     def chunks(self) -> Iterator[list[tuple[Batch, Record, int]]]:
         """
         As `with_ordinals`, in lists of at most `CHUNK_RECORDS`.
         """
-        records = self.with_ordinals()
-        while chunk := list(islice(records, CHUNK_RECORDS)):
+        chunk: list[tuple[Batch, Record, int]] = []
+        for part in self.parts:
+            batch = part.batch
+            owed = None if part.ordinals is None else frozenset(part.ordinals)
+            for ordinal, record in enumerate(iter_records(batch.records)):
+                if owed is not None and ordinal not in owed:
+                    continue
+                if self.truncate is not None:
+                    record = self._fit(record, self.truncate)  # noqa: PLW2901
+                chunk.append((batch, record, ordinal))
+                if len(chunk) == CHUNK_RECORDS:
+                    yield chunk
+                    chunk = []
+        if chunk:
             yield chunk
 
-    def _fit(self, record: Record) -> Record:
-        if self._truncate is None or len(record.payload) <= self._truncate:
+    @staticmethod
+    def _fit(record: Record, most: int) -> Record:
+        if len(record.payload) <= most:
             return record
-        return record._replace(payload=memoryview(truncate_payload(bytes(record.payload), self._truncate)))
+        return record._replace(payload=memoryview(truncate_payload(bytes(record.payload), most)))
 
 
 def record_id(batch: Batch, ordinal: int) -> str:

@@ -124,7 +124,7 @@ class Pipeline:
             self.settings, self.vendor.limits, os.urandom(WRITER_ID_BYTES), self._source
         )
         self._intake = self._delivery.intake
-        self._offer = self._delivery.offer
+        self._offer = self._offer_when_room if self._blocking else self._delivery.offer
         self._sleepers = Sleepers()
         self._flushers = Sleepers()
         self._blocked = Sleepers()
@@ -162,8 +162,6 @@ class Pipeline:
             # Whoever wakes takes it along, where the interrupted call does not.
             self._sleepers.wake_one()
             return accepted
-        if self._blocking and not self._intake.has_room(len(record)):
-            self._wait_for_room(len(record), _monotonic())
         intake = self._intake
         now = _monotonic()
         with self._lock:
@@ -465,24 +463,26 @@ class Pipeline:
             waiter.wait(deadline - now if self._senders else min(0.1, deadline - now))
             self._flushers.leave(waiter)
 
-    def _wait_for_room(self, size: int, now: float) -> None:
+    def _offer_when_room(self, record: bytes, severity: int, now: float) -> DropReason | None:
         """
-        With ``overflow=block``: wait until a record of *size* bytes fits, at most ``overflow_timeout``.
+        With ``overflow=block``: wait until *record* fits, at most ``overflow_timeout``. The lock is given up meanwhile
+        and held again afterwards, so that nobody else takes the room.
         """
-        if _on_event_loop():
-            return
+        lock: Any = self._lock
         deadline = now + self.settings.overflow_timeout
-        while now < deadline and not self._closed:
-            with self._lock:
-                if self._intake.has_room(size):
-                    return
-                self._wake()
-                waiter = self._blocked.enter()
-            if not self._senders:
-                self._start_sender(now)
-            waiter.wait(deadline - now)
-            self._blocked.leave(waiter)
-            now = time.monotonic()
+        while now < deadline and not (self._intake.has_room(len(record)) or self._intake.closed or _on_event_loop()):
+            self._wake()
+            waiter = self._blocked.enter()
+            held = lock._release_save()  # noqa: SLF001, as threading.Condition does
+            try:
+                if not self._senders:
+                    self._start_sender(now)
+                waiter.wait(deadline - now)
+            finally:
+                lock._acquire_restore(held)  # noqa: SLF001
+                self._blocked.leave(waiter)
+            now = _monotonic()
+        return self._delivery.offer(record, severity, now)
 
     # Losses at the door.
 
@@ -552,6 +552,9 @@ class Pipeline:
         for sender in self._senders:
             sender.forget()
         self._fork_prepared = False
+        if not self._owned():
+            # Whoever held it is gone; one call may wait for it: that whose signal handler forked.
+            self._lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001
         self._begin()
 
 

@@ -27,9 +27,9 @@ import orjson
 
 from structbatch.core.batch import Batch
 from structbatch.core.encode import plain
-from structbatch.core.record import NO_SPAN, NO_TRACE, RESERVED, RESERVED_KEYS, TYPED, Record
+from structbatch.core.record import HEADER, HEADER_BYTES, NO_SPAN, NO_TRACE, RESERVED, RESERVED_KEYS, TYPED, Record
 from structbatch.core.severity import BAND_OF, BANDS
-from structbatch.core.vendor import View, record_id
+from structbatch.core.vendor import CHUNK_RECORDS, View, record_id
 
 
 Fields = dict[str, Any]
@@ -51,11 +51,6 @@ _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@lru_cache(256)
-def _iso_second(second: str) -> str:
-    return f'"{(_EPOCH + timedelta(seconds=int(second))).strftime("%Y-%m-%dT%H:%M:%S")}.'
-
-
 @lru_cache(32)
 def _flag_texts(name: str) -> tuple[str, ...]:
     """
@@ -64,15 +59,23 @@ def _flag_texts(name: str) -> tuple[str, ...]:
     return tuple(f'","{name}":"{flags:02x}"' if name else '"' for flags in range(256))
 
 
+_second: tuple[int, str] = (0, '"1970-01-01T00:00:00.')
+"""
+The last second that was written: consecutive records mostly share it.
+"""
+
+
 def iso(time_ns: int) -> str:
     """
     *time_ns* as JSON text: ISO 8601 with nanoseconds and ``Z``.
     """
-    if time_ns < _SECOND_NS:
-        second, rest = divmod(time_ns, _SECOND_NS)
-        return f'{_iso_second(str(second))}{rest:09d}Z"'
-    digits = str(time_ns)
-    return f'{_iso_second(digits[:-9])}{digits[-9:]}Z"'
+    global _second  # noqa: PLW0603, one assignment of a tuple: in a race between senders the loser writes it again
+    second, rest = divmod(time_ns, _SECOND_NS)
+    known, text = _second
+    if second != known:
+        text = f'"{(_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")}.'
+        _second = (second, text)
+    return f'{text}{rest:09d}Z"'
 
 
 def milliseconds(time_ns: int) -> str:
@@ -149,6 +152,7 @@ class _Constant(NamedTuple):
 
     text: str
     needles: tuple[bytes, ...]
+    is_plain: bool
     guarded: frozenset[str]
     defaults: frozenset[str]
     resource: Fields
@@ -189,9 +193,85 @@ class Splice:
         """
         Write all of *view*; yields after each chunk.
         """
-        for chunk in view.chunks():
-            self._write_chunk(chunk)
-            yield
+        for part in view.parts:
+            if part.ordinals is None and view.truncate is None and not self._with_id:
+                self._enter(part.batch)
+                yield from self._write_batch(part.batch)
+            else:
+                for chunk in View((part,), view.truncate).chunks():
+                    for _, record, ordinal in chunk:
+                        self._write_record(part.batch, record, ordinal)
+                    yield
+
+    def _write_batch(self, batch: Batch) -> Generator[None, None, None]:
+        """
+        All of *batch*. The plain record, nearly every one, is written here in one line; the others go the long way.
+        """
+        records, constants, end, oldest_ns = batch.records, self._constants, self._end, self._oldest_ns
+        names, stamp, plain_messages = self._dialect, self._dialect.timestamp, not self._odd_messages
+        start = f'{{"{names.time}":'
+        unpack, offset, ordinal, total = HEADER.unpack_from, 0, 0, len(records)
+        objects: list[bytes | memoryview] = []
+        while offset < total:
+            length, time_ns, severity, trace_flags, flags, source, trace_id, span_id = unpack(records, offset)
+            begin = offset + HEADER_BYTES
+            offset = begin + length
+            constant = constants.get(source << 8 | severity) or self._constant(batch, source, severity)
+            if not flags & _UNSAFE and plain_messages and constant.is_plain and length > 2 and time_ns >= oldest_ns:  # noqa: PLR2004
+                ids = "" if trace_id == NO_TRACE and span_id == NO_SPAN else self._ids(trace_id, span_id, trace_flags)
+                objects += (f"{start}{stamp(time_ns)}{constant.text}{ids},".encode(), records[begin + 1 : offset], end)
+                self._position += 1
+            else:
+                self.body += b"".join(objects)
+                objects.clear()
+                payload = records[begin:offset]
+                record = Record(time_ns, severity, trace_flags, flags, source, trace_id, span_id, payload)
+                self._write_record(batch, record, ordinal)
+            ordinal += 1
+            if ordinal % CHUNK_RECORDS == 0:
+                yield
+        self.body += b"".join(objects)
+        yield
+
+    def _write_record(self, batch: Batch, record: Record, ordinal: int) -> None:
+        """
+        Any record at all.
+        """
+        if batch is not self._batch:
+            self._enter(batch)
+        position = self._position
+        self._position += 1
+        if record.time_ns < self._oldest_ns:
+            self.refused[position] = "expired"
+            return
+        names = self._dialect
+        constant = self._constants.get(record.source << 8 | record.severity) or self._constant(
+            batch, record.source, record.severity
+        )
+        ids = self._ids(record.trace_id, record.span_id, record.trace_flags)
+        text = f'{{"{names.time}":{names.timestamp(record.time_ns)}{constant.text}{ids}'
+        if self._with_id:
+            text = f'{text},"{RECORD_ID}":"{record_id(batch, ordinal)}"'
+        payload = bytes(record.payload)
+        if record.flags & _UNSAFE or len(payload) < 3 or (self._odd_messages and _has_odd_message(payload)):  # noqa: PLR2004
+            self.body += self._rewrite(text, constant, payload)
+        elif constant.needles:
+            self.body += self._sift(text, constant, payload)
+        else:
+            self.body += b"%b,%b" % (text.encode(), payload[1:])
+        self.body += self._end
+
+    def _ids(self, trace_id: bytes, span_id: bytes, trace_flags: int) -> str:
+        """
+        The members of the trace, each after a comma.
+        """
+        names = self._dialect
+        span = f',"{names.span_id}":"{span_id.hex()}' if span_id != NO_SPAN else ""
+        if trace_id == NO_TRACE:
+            return f'{span}"' if span else ""
+        opening = f',"{names.trace_id}":"{trace_id.hex()}'
+        middle = f'"{span}' if span else ""
+        return f"{opening}{middle}{_flag_texts(names.trace_flags)[trace_flags]}"
 
     def array(self) -> bytearray:
         """
@@ -208,39 +288,6 @@ class Splice:
         if not self.refused:
             return None
         return [position for position in range(self._position) if position not in self.refused]
-
-    def _write_chunk(self, chunk: list[tuple[Batch, Record, int]]) -> None:
-        body, end, oldest_ns, names = self.body, self._end, self._oldest_ns, self._dialect
-        timestamp, odd = names.timestamp, self._odd_messages
-        start, trace_start, span_start = f'{{"{names.time}":', f',"{names.trace_id}":"', f'","{names.span_id}":"'
-        trace_ends, constants, with_id = _flag_texts(names.trace_flags), self._constants, self._with_id
-        for position, (batch, record, ordinal) in enumerate(chunk, self._position):
-            time_ns, severity, trace_flags, flags, source, trace_id, span_id, payload = record
-            if time_ns < oldest_ns:
-                self.refused[position] = "expired"
-                continue
-            if batch is not self._batch:
-                self._enter(batch)
-                odd = self._odd_messages
-            constant = constants.get(source << 8 | severity) or self._constant(batch, source, severity)
-            if trace_id == NO_TRACE:
-                span = f',{span_start[2:]}{span_id.hex()}"' if span_id != NO_SPAN else ""
-                text = f"{start}{timestamp(time_ns)}{constant.text}{span}"
-            else:
-                span = f"{span_start}{span_id.hex()}" if span_id != NO_SPAN else ""
-                ids = f"{trace_start}{trace_id.hex()}{span}{trace_ends[trace_flags]}"
-                text = f"{start}{timestamp(time_ns)}{constant.text}{ids}"
-            if with_id:
-                text = f'{text},"{RECORD_ID}":"{record_id(batch, ordinal)}"'
-            if flags & _UNSAFE or len(payload) < 3 or (odd and _has_odd_message(bytes(payload))):
-                body += self._rewrite(text, constant, bytes(payload))
-            elif constant.needles:
-                body += self._sift(text, constant, bytes(payload))
-            else:
-                body += f"{text},".encode()
-                body += payload[1:]
-            body += end
-        self._position += len(chunk)
 
     def _enter(self, batch: Batch) -> None:
         self._batch = batch
@@ -266,9 +313,11 @@ class Splice:
         needles = (*names.needles, *(orjson.dumps(name) + b":" for name in defaults if name not in RESERVED_KEYS))
         if needles and not self._haystack:
             self._haystack = bytes(batch.records)
+        present = tuple(needle for needle in needles if needle in self._haystack)
         constant = self._constants[source << 8 | severity] = _Constant(
             f",{orjson.dumps(members).decode()[1:-1]}" if members else "",
-            tuple(needle for needle in needles if needle in self._haystack),
+            present,
+            not present,
             names.own.union(defaults, names.adapted),
             frozenset(defaults),
             resource,

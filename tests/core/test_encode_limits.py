@@ -185,7 +185,9 @@ def test_a_user_s_own_mark_is_not_believed() -> None:
     """
     An event's own fields of these names give way, and cannot fake the size.
     """
-    payload, _ = encode({"message": "m" * 3000, "structbatch.truncated": "no", "structbatch.original_bytes": 10**9}, ROOM)
+    payload, _ = encode(
+        {"message": "m" * 3000, "structbatch.truncated": "no", "structbatch.original_bytes": 10**9}, ROOM
+    )
     got = json.loads(truncate_payload(payload, 1024))
 
     assert (True, len(payload)) == (got["structbatch.truncated"], got["structbatch.original_bytes"])

@@ -6,6 +6,7 @@ Pipelines for tests: one that ends in a server of ours, one without a network, a
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -41,20 +42,19 @@ Settings with which nothing takes long.
 """
 
 PREAMBLE = """
-import faulthandler, os, sys
-faulthandler.dump_traceback_later({timeout}, exit=True)
+import os, sys
 import structlog, structbatch
 from structbatch.structlog import Shipper
 URL = sys.argv[1]
 def ship(**settings):
-    settings = {{"batch_linger": 0.02, "retry_initial": 0.01, "retry_max_delay": 0.05, "proxy": None, **settings}}
+    settings = {"batch_linger": 0.02, "retry_initial": 0.01, "retry_max_delay": 0.05, "proxy": None, **settings}
     pipeline = structbatch.from_url("ndjson+" + URL + "/in", **settings)
     structlog.configure(processors=[structlog.processors.add_log_level, Shipper(pipeline)])
     return pipeline
 log = structlog.get_logger()
 """
 """
-What every program of `run_program` begins with: a hard end, and the way to a pipeline.
+What every program of `run_program` begins with: the way to a pipeline.
 """
 
 
@@ -199,22 +199,31 @@ def run_program(
     source: str, *arguments: str, timeout: float = 30.0, python: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
     """
-    Run *source* after `PREAMBLE` in a process of its own, which does not outlive *timeout* seconds.
+    Run *source* after `PREAMBLE` in a process of its own.
 
-    *arguments* begin with the server's URL.
+    *arguments* begin with the server's URL. What runs longer than *timeout* seconds is killed, its children too, and
+    the stacks of all its threads are in the error.
+
+    Raises:
+        AssertionError: It took too long.
     """
-    program = PREAMBLE.format(timeout=timeout) + textwrap.dedent(source)
+    program = PREAMBLE + textwrap.dedent(source)
     environ = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    return subprocess.run(
-        [python, "-X", "faulthandler", "-c", program, *arguments],
-        env=environ,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=timeout + 5,
-        check=False,
-    )
+    command = [python, "-X", "faulthandler", "-c", program, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environ, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            # faulthandler's own timer is no help: a forked child waits for its thread for ever.
+            os.killpg(process.pid, signal.SIGABRT)
+            out, err = process.communicate()
+            msg = f"still running after {timeout} s\n{out}\n{err}"
+            raise AssertionError(msg) from None
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def closes(stats: structbatch.Stats) -> bool:
