@@ -15,6 +15,7 @@ from structbatch.core import batch as batch_module
 from structbatch.core import intake as intake_module
 from structbatch.core.batch import OpenBatch, batch_id
 from structbatch.core.delivery import DONE, Acknowledge, Delivery, Done, Load, Release, Send, Spill, Wait
+from structbatch.core.gate import GateState
 from structbatch.core.ledger import DropReason
 from structbatch.core.record import iter_records
 from structbatch.core.settings import Settings
@@ -86,6 +87,7 @@ class Driver:
         self.sends: list[tuple[Send, int]] = []
         self.spooling: Spill | Load | Release | None = None
         self.marks: list[tuple[int, list[int]]] = []
+        self._sealed: dict[bytes, list[int]] = {}
         self.closed = False
         self.abandoned = False
         self._inherit(earlier)
@@ -157,8 +159,12 @@ class Driver:
 
     def _inside(self) -> set[int]:
         intake = self.delivery.intake
-        sealed = {number for batch in intake.sealed for number in numbers_of([Part(batch)])}
-        return sealed | set(_numbers_in(intake.open))
+        inside = set(_numbers_in(intake.open))
+        for batch in intake.sealed:
+            if batch.id not in self._sealed:
+                self._sealed[batch.id] = numbers_of([Part(batch)])
+            inside.update(self._sealed[batch.id])
+        return inside
 
     def _look_aside(self, sent: Iterable[int] = ()) -> None:
         """
@@ -311,9 +317,13 @@ class Driver:
         """
         Somebody waits for all that was emitted so far.
         """
-        mark = self.delivery.close() if self.closed else self.delivery.flush()
+        mark = self.delivery.flush()
         self._look_aside()
+        self._note(mark)
+
+    def _note(self, mark: int) -> None:
         self.marks.append((mark, [number for number, place in self.oracle.place.items() if place in OPEN_PLACES]))
+        del self.marks[:-3]
 
     def close(self) -> None:
         """
@@ -323,7 +333,7 @@ class Driver:
         mark = self.delivery.close()
         self._look_aside()
         self.closed = True
-        self.marks.append((mark, [number for number, place in self.oracle.place.items() if place in OPEN_PLACES]))
+        self._note(mark)
 
     def disown(self) -> None:
         """
@@ -388,18 +398,26 @@ class Driver:
             self.exchange()
             self.tick(301.0)
             self.check()
-        if self.closed and self._needs_others():
+        if (self.closed and self._needs_others()) or self._refusals_fill_memory():
             self.abandon()
             self.end()
+            return
         assert not self._anything_left(), self.delivery.account()
         self._everything_arrived()
+
+    def _refusals_fill_memory(self) -> bool:
+        """
+        Whether so much is refused that nothing else fits beside it: then it is held, for a person to look.
+        """
+        full = self.oracle.bytes_outside() + self.settings.batch_max_bytes > self.settings.inflight_max_bytes // 2
+        return full and self.delivery.gate.state is GateState.HELD
 
     def _needs_others(self) -> bool:
         """
         Whether what is left can only be judged while others come through, and nothing else is left after close.
         """
         left = {self.known[number].kind for number, place in self.oracle.place.items() if place is Place.MEMORY}
-        return Kind.DOOMED in left or (self.oracle.refusing_server and Kind.POISON in left)
+        return Kind.DOOMED in left or (self.delivery.gate.state is GateState.HELD and Kind.POISON in left)
 
     def _anything_left(self) -> bool:
         on_disk = not self.closed and bool(self.disk.frames)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from structbatch.core.batch import Bands
-from structbatch.core.delivery import ROUNDS, STRIKES, SYSTEMIC, Delivery, Send
+from structbatch.core.delivery import ROUNDS, STRIKES, Delivery, Send
 from structbatch.core.gate import Gate, GateState
 from structbatch.core.ledger import DeadReason, DropReason
 from structbatch.core.settings import Order, Settings
@@ -56,6 +56,8 @@ class Oracle:
         self.known = known
         self.ordered = settings.order is Order.OLDEST_FIRST
         self.place: dict[int, Place] = {}
+        """Where each record is."""
+
         self.ids: dict[int, tuple[bytes, int]] = {}
         self.flying: dict[Send, list[int]] = {}
         self.counts = {name: Counter[int]() for name in ("emitted", "loaded", "delivered", "spooled")}
@@ -257,7 +259,7 @@ class Oracle:
         """
         if gate.state is GateState.HELD and gate.epoch != epoch:
             poison = sum(known.kind is Kind.POISON for known in self.known.values())
-            assert self.refusing_server or poison >= SYSTEMIC, "held, although few were refused"
+            assert self.refusing_server or poison > 1, "held, although few were refused"
             self.stale |= set(range(gate.epoch))
             self._shut(send, now + self.settings.retry_hold)
         elif gate.state is GateState.OPEN and send.epoch not in self.stale:

@@ -5,6 +5,7 @@ Ship structured logs to any HTTP log backend, without slowing the application do
 
 from __future__ import annotations
 
+
 # First: a fork hook that is registered first runs last before a fork, when everybody else's work is done.
 import structbatch.engine.process  # noqa: F401  # isort: skip
 

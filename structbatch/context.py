@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 
-def add_trace_context(logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401, ARG001
+def add_trace_context(logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ARG001
     """
     A structlog processor: adds ``trace_id``, ``span_id`` and ``trace_flags`` of the current OpenTelemetry span.
 

@@ -128,7 +128,7 @@ class OpenBatch:
         """
         Whether *source* still fits into the table.
         """
-        return source in self._indexes or len(self._indexes) < 0xFFFF  # noqa: PLR2004
+        return source in self._indexes or len(self._indexes) < 0xFFFF
 
     def recount(self) -> None:
         """

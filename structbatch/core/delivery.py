@@ -266,20 +266,20 @@ class Delivery:
         """
         retry = self.stock.retry
         patience = self._settings.retry_max_retries + 1 + STRIKES
-        if not retry or retry[0].attempts < patience:
+        blocked = retry[0].attempts >= patience if retry else bool(self.stock.exhausted)
+        if not blocked:
             return None
         for index, bundle in enumerate(retry):
             if bundle.attempts < patience:
                 del retry[index]
                 return bundle
-        older = self._pop_older()
-        if older is not None:
-            return older
+        if self.stock.replay:
+            return self.stock.replay.popleft()
         if self.intake.sealed and not self.disk.holds_order():
             fresh = self._take_sealed()
             if fresh is not None:
                 return fresh
-        return retry.pop()
+        return retry.pop() if retry else None
 
     def _pick_probe(self) -> Bundle | None:
         """

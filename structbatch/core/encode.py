@@ -63,7 +63,7 @@ def encode(fields: Mapping[str, object], max_bytes: int) -> tuple[bytes, int]:
     Neither *fields* nor anything in it is changed or kept.
 
     Args:
-        fields: ``message`` first, then the event's fields; any object may be a value.
+        fields: The event's fields and ``message``; any object may be a value.
 
         max_bytes:
             Largest payload, at least 1024. Above it the longest strings are cut, then lists and dicts, then fields are

@@ -135,10 +135,10 @@ def _from_iso(text: str) -> int:
     if text[-1:] == "Z" and text[19:20] == ".":
         digits = text[20:-1]
         second = parse_second(text[:20])
-        if second is not None and digits.isdigit() and digits.isascii() and len(digits) <= 9:  # noqa: PLR2004
+        if second is not None and digits.isdigit() and digits.isascii() and len(digits) <= 9:
             fraction: int = int(digits) * _POWERS[len(digits)]
             return second + fraction
-    if len(text) < 10:  # noqa: PLR2004
+    if len(text) < 10:
         msg = "too short for a date"
         raise ValueError(msg)
     result = _in_range(_from_datetime(datetime.fromisoformat(text)))
@@ -194,9 +194,9 @@ def _to_id(value: object, size: int) -> bytes | None:
 
 
 def _to_flags(value: object) -> int | None:
-    if isinstance(value, int) and 0 <= value <= 0xFF:  # noqa: PLR2004
+    if isinstance(value, int) and 0 <= value <= 0xFF:
         return int(value)
-    if isinstance(value, str) and len(value) == 2:  # noqa: PLR2004
+    if isinstance(value, str) and len(value) == 2:
         try:
             return int(value, 16) & 0xFF
         except ValueError:

@@ -13,7 +13,7 @@ A record is a fixed header and one compact JSON object in UTF-8 (little endian, 
         16      2  index of the record's source in the batch's table
         18     16  trace id, zeros for none
         34      8  span id, zeros for none
-        42      n  payload: ``{"message":...,...}``
+        42      n  payload: ``{...,"message":...,...}``
 
 A *packed batch* is the table of sources and then the records, without anything between them::
 
@@ -90,7 +90,7 @@ RESERVED_KEYS: Final = frozenset(
 The union of the top-level keys that the vendors write themselves.
 
 A vendor may splice its keys around the bytes of a payload that has none of these. A test holds every vendor's own
-``reserved`` against this set; `message` is the record's own first member and never here.
+``reserved`` against this set; `message` is the record's own member and never here.
 """
 
 
@@ -121,10 +121,7 @@ def pack_record(
     """
     The bytes of one record. Its source index is 0, the pipeline's own; an open batch writes another in place.
     """
-    return (
-        HEADER.pack(len(payload), time_ns, severity, trace_flags, flags, 0, trace_id, span_id)
-        + payload
-    )
+    return HEADER.pack(len(payload), time_ns, severity, trace_flags, flags, 0, trace_id, span_id) + payload
 
 
 def unpack_record(records: memoryview, offset: int = 0) -> Record:
@@ -135,9 +132,7 @@ def unpack_record(records: memoryview, offset: int = 0) -> Record:
         ValueError: *records* ends before the record does.
     """
     try:
-        length, time_ns, severity, trace_flags, flags, source, trace_id, span_id = HEADER.unpack_from(
-            records, offset
-        )
+        length, time_ns, severity, trace_flags, flags, source, trace_id, span_id = HEADER.unpack_from(records, offset)
     except struct.error as error:
         msg = f"a record's header is cut short at byte {offset}"
         raise ValueError(msg) from error
@@ -145,9 +140,7 @@ def unpack_record(records: memoryview, offset: int = 0) -> Record:
     if start + length > len(records):
         msg = f"a record's payload is cut short: {length} bytes announced at byte {offset}"
         raise ValueError(msg)
-    return Record(
-        time_ns, severity, trace_flags, flags, source, trace_id, span_id, records[start : start + length]
-    )
+    return Record(time_ns, severity, trace_flags, flags, source, trace_id, span_id, records[start : start + length])
 
 
 def iter_records(records: memoryview) -> Iterator[Record]:
@@ -169,9 +162,7 @@ def iter_records(records: memoryview) -> Iterator[Record]:
         if offset > end:
             msg = f"a record's payload is cut short at byte {start}"
             raise ValueError(msg)
-        yield Record(
-            time_ns, severity, trace_flags, flags, source, trace_id, span_id, records[start:offset]
-        )
+        yield Record(time_ns, severity, trace_flags, flags, source, trace_id, span_id, records[start:offset])
 
 
 def record_offsets(records: memoryview) -> list[int]:

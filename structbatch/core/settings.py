@@ -41,13 +41,11 @@ class Order(enum.Enum):
     OLDEST_FIRST = "oldest_first"
 
 
-def setting(default: object, *, unit: str, means: str, why: str, at_least: float = 0) -> Any:  # noqa: ANN401
+def setting(default: object, *, unit: str, means: str, why: str, at_least: float = 0) -> Any:
     """
     A field of `Settings` with the words that the documentation is made of.
     """
-    return dataclasses.field(
-        default=default, metadata={"unit": unit, "means": means, "why": why, "at_least": at_least}
-    )
+    return dataclasses.field(default=default, metadata={"unit": unit, "means": means, "why": why, "at_least": at_least})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +128,7 @@ class Settings:
         unit="choice",
         means="`gzip`, `zstd` or `identity`; unset: the vendor's preset. After a 415 or 501 for a compressed body: "
         "once more without, and remembered.",
-        why="Each vendor documents what it inflates; some answer 200 to an encoding they do not know and store nothing.",
+        why="Each vendor documents what it inflates; some answer 200 to one they do not know and store nothing.",
     )
     retry_max_retries: int = setting(
         3,
@@ -221,7 +219,7 @@ class Settings:
                 f"queue_max_bytes={self.queue_max_bytes} or inflight_max_bytes={self.inflight_max_bytes}"
             )
             raise ConfigError(msg)
-        if not 0 <= self.batch_urgent_severity <= 24:  # noqa: PLR2004
+        if not 0 <= self.batch_urgent_severity <= 24:
             msg = f"batch_urgent_severity={self.batch_urgent_severity} is no severity: use 0 to 24 or a level's name"
             raise ConfigError(msg)
 
@@ -252,7 +250,16 @@ def unknown_name(name: str, known: Mapping[str, object] | Iterator[str], what: s
     return f"{name!r} is no {what}{hint}"
 
 
-_WORDS: Final = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
+_WORDS: Final = {
+    "1": True,
+    "true": True,
+    "on": True,
+    "yes": True,
+    "0": False,
+    "false": False,
+    "off": False,
+    "no": False,
+}
 
 
 def _read(name: str, value: object, kind: object) -> object:
@@ -286,7 +293,7 @@ def _read_int(name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     text = str(value).strip()
-    if isinstance(value, str) and text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:  # noqa: PLR2004
+    if isinstance(value, str) and text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
         return int(text)
     raise ConfigError(_wrong(name, value, "a whole number"))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+
 UNKNOWN: Final = 0
 TRACE: Final = 1
 DEBUG: Final = 5

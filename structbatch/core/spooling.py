@@ -269,6 +269,7 @@ class DiskSide:
     def _load(self, now: float, *, closing: bool) -> Load | None:
         if closing or self.rescue or not self.frames or self._stock.replay or now < self._gate.not_before:
             return None
-        if self._stock.bytes * 2 > self._settings.inflight_max_bytes:
+        if self._stock.bytes * 2 > self._settings.inflight_max_bytes and len(self._stock.cargos()) > 1:
+            # One may be so large, and in its way: then the next has to pass it.
             return None
         return Load()

@@ -33,7 +33,7 @@ def _resolve(exc_info: object) -> BaseException | None:
     if isinstance(exc_info, BaseException):
         return exc_info
     if isinstance(exc_info, tuple):
-        return exc_info[1] if len(exc_info) == 3 and isinstance(exc_info[1], BaseException) else None  # noqa: PLR2004
+        return exc_info[1] if len(exc_info) == 3 and isinstance(exc_info[1], BaseException) else None
     try:
         return sys.exc_info()[1] if exc_info else None
     except Exception:  # noqa: BLE001, a hostile __bool__

@@ -38,7 +38,7 @@ The last second that was parsed, ``2026-01-15T10:20:30.``, and its nanoseconds: 
 """
 
 
-def read_plain(event: Any, method_name: str, max_bytes: int) -> tuple[bytes, int] | None:  # noqa: ANN401
+def read_plain(event: Any, method_name: str, max_bytes: int) -> tuple[bytes, int] | None:  # noqa: C901, one straight line
     """
     The record of *event* and its severity; None where it takes the careful way.
 
@@ -61,7 +61,7 @@ def read_plain(event: Any, method_name: str, max_bytes: int) -> tuple[bytes, int
         if stamp[:20] != second:
             return read_plain(event, method_name, max_bytes) if _learn(stamp) else None
         digits = stamp[20:26]
-        if not digits.isdigit():
+        if not (digits.isdigit() and digits.isascii()):
             return None
         time_ns += int(digits) * 1000
     else:

@@ -70,7 +70,10 @@ class Sender:
         In a forked child: the thread is the parent's, and so are its connections.
         """
         self._thread = None
-        self._transport = None
+        transport, self._transport = self._transport, None
+        forget = getattr(transport, "forget", None)
+        if forget is not None:
+            forget()
 
     def step(self, deadline: float) -> bool:
         """

@@ -2,8 +2,8 @@
 """
 Threads that sleep until somebody wakes them.
 
-A Condition would do, were it not for finalizers: one that logs while its thread is about to wait must not be overlooked,
-so registering (under the pipeline's lock) and sleeping (without it) are two steps, with a look in between.
+A Condition would do, were it not for finalizers: one that logs while its thread is about to wait must not be
+overlooked, so registering (under the pipeline's lock) and sleeping (without it) are two steps, with a look in between.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import queue
 import socket
 import threading
 
@@ -241,6 +242,9 @@ class Connection(HTTPConnection):
         return self.wire.dial(self)
 
     def connect(self) -> None:
+        """
+        Connect, and note when: connections have a highest age.
+        """
         super().connect()
         self.wire.phase = Phase.UPLOAD
         self.opened_at = self.used_at = self.wire._clock()  # noqa: SLF001
@@ -339,9 +343,37 @@ class _FinalResponse(http.client.HTTPResponse):
 Connection.response_class = _FinalResponse
 
 
+class _Places:
+    """
+    What a pool keeps its connections in: as `queue.LifoQueue`, without its lock, for one thread uses it.
+
+    urllib3 empties every pool when the interpreter ends, also in a child that was forked while the parent's thread
+    held that lock: there it waited for ever. In a child nothing is in here.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
+        self._items: list[Any] = []
+        self._pid = os.getpid()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        if not self._items or self._pid != os.getpid():
+            raise queue.Empty
+        return self._items.pop()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        if len(self._items) >= self._maxsize:
+            raise queue.Full
+        self._items.append(item)
+
+    def qsize(self) -> int:
+        return len(self._items)
+
+
 class _Pool(HTTPConnectionPool):
     wire: Wire
     ConnectionCls = Connection
+    QueueCls: Any = _Places
 
     def _new_conn(self) -> Any:
         connection = super()._new_conn()

@@ -217,7 +217,7 @@ class Splice:
             begin = offset + HEADER_BYTES
             offset = begin + length
             constant = constants.get(source << 8 | severity) or self._constant(batch, source, severity)
-            if not flags & _UNSAFE and plain_messages and constant.is_plain and length > 2 and time_ns >= oldest_ns:  # noqa: PLR2004
+            if not flags & _UNSAFE and plain_messages and constant.is_plain and length > 2 and time_ns >= oldest_ns:
                 ids = "" if trace_id == NO_TRACE and span_id == NO_SPAN else self._ids(trace_id, span_id, trace_flags)
                 objects += (f"{start}{stamp(time_ns)}{constant.text}{ids},".encode(), records[begin + 1 : offset], end)
                 self._position += 1
@@ -253,7 +253,7 @@ class Splice:
         if self._with_id:
             text = f'{text},"{RECORD_ID}":"{record_id(batch, ordinal)}"'
         payload = bytes(record.payload)
-        if record.flags & _UNSAFE or len(payload) < 3 or (self._odd_messages and _has_odd_message(payload)):  # noqa: PLR2004
+        if record.flags & _UNSAFE or len(payload) < 3 or (self._odd_messages and _has_odd_message(payload)):
             self.body += self._rewrite(text, constant, payload)
         elif constant.needles:
             self.body += self._sift(text, constant, payload)

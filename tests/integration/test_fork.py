@@ -13,7 +13,7 @@ from tests.support.pipelines import NIGHTLY, Sink, once, run_program
 from tests.support.server import Answer, MisbehavingServer
 
 
-CHILDREN = 500 if NIGHTLY else 100
+CHILDREN = 500 if NIGHTLY else 50
 
 
 def pids_by_connection(sink: Sink) -> list[int]:
@@ -153,7 +153,7 @@ def test_threads_log_while_the_main_thread_forks() -> None:
             print(*(f"{{index}}:{{n}}" for index, n in counts), slowest)
             """,
             server.url,
-            timeout=150,
+            timeout=60,
         )
 
     assert 0 == done.returncode, done.stderr
@@ -308,3 +308,34 @@ def test_hooks_are_registered_once() -> None:
 
     assert 0 == done.returncode, done.stderr
     assert int(done.stdout) <= 2
+
+
+def test_a_lock_of_the_http_library_at_the_moment_of_fork() -> None:
+    """
+    urllib3 empties its pools at exit, in a child too, where the parent's thread may have left a pool's queue locked.
+    """
+    sink = Sink()
+    with MisbehavingServer(sink) as server:
+        done = run_program(
+            """
+            pipeline = ship()
+            log.info("parent", n=1)
+            assert pipeline.flush(5)
+            (sender,) = pipeline._senders
+            (route,) = sender._transport._routes.values()
+            held = getattr(route.pool.pool, "mutex", None)
+            if held is not None:
+                held.acquire()
+            pid = os.fork()
+            if not pid:
+                sys.exit(0)
+            if held is not None:
+                held.release()
+            assert os.waitpid(pid, 0)[1] == 0
+            log.info("parent", n=2)
+            """,
+            server.url,
+        )
+
+    assert 0 == done.returncode, done.stderr
+    assert once([1, 2]) == sink.count()
