@@ -34,7 +34,7 @@ OPTIONS: Final = (
     *("-p", "property_tests.mutants", "-p", "no:cacheprovider", "-p", "no:randomly"),
     *("-x", "-q", "--tb=line", "-o", "addopts=--import-mode=importlib -rf", "-o", "timeout=0"),
 )
-EXAMPLES: Final = 400
+EXAMPLES: Final = 250
 LEAST_KILLED: Final = 0.95
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from opentelemetry import trace
+
 from structbatch import add_trace_context
 from structbatch.structlog import Shipper
 from tests.support.pipelines import offline

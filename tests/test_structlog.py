@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from structlog.testing import capture_logs
+
 from structbatch.engine.selflog import ProblemKind
 from structbatch.structlog import Shipper
 from tests.support.pipelines import Problems, offline
@@ -91,7 +92,9 @@ class TestChain:
         """
         pipeline, transport = offline()
         log = configure(
-            structlog.contextvars.merge_contextvars, Shipper(pipeline), wrapper_class=structlog.make_filtering_bound_logger(0)
+            structlog.contextvars.merge_contextvars,
+            Shipper(pipeline),
+            wrapper_class=structlog.make_filtering_bound_logger(0),
         )
 
         async def task(n: int) -> None:
@@ -143,7 +146,7 @@ class TestTee:
         """
         pipeline, transport = offline()
 
-        def add(logger: Any, name: str, event: Any) -> Any:
+        def add(_: Any, __: str, event: Any) -> Any:
             event["added"] = 1
             return event
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from structbatch.core.record import HEADER_BYTES, SOURCE_INDEX, SOURCE_OFFSET
+from structbatch.core.record import HEADER_BYTES, SEVERITY_OFFSET, SOURCE_INDEX, SOURCE_OFFSET
 from structbatch.core.severity import BAND_OF, BANDS
 
 
@@ -30,7 +30,6 @@ WRITER_ID_BYTES: Final = 10
 _BATCH_NUMBER_BYTES: Final = 6
 _TIME_OFFSET: Final = 4
 _TIME_BYTES: Final = 8
-_SEVERITY_OFFSET: Final = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +136,7 @@ class OpenBatch:
         bands = bytearray()
         offset, end = 0, len(self.arena)
         while offset < end:
-            bands.append(BAND_OF[self.arena[offset + _SEVERITY_OFFSET]])
+            bands.append(BAND_OF[self.arena[offset + SEVERITY_OFFSET]])
             self.last_offset = offset
             offset += HEADER_BYTES + int.from_bytes(self.arena[offset : offset + 4], "little")
         self.bands_by_record = bands

@@ -686,7 +686,7 @@ class Delivery:
         )
 
     def _tidy(self, now: float) -> None:
-        if self.intake.deferred:
+        if self.intake.front or self.intake.side:
             self.intake.drain(now)
         self.intake.seal_if_due(now)
 

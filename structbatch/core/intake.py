@@ -7,17 +7,23 @@ Rules:
 1. `offer` never waits and costs the same however much is queued.
 2. The queue is full when either limit would be passed; then the newest event is refused, whatever its level.
 3. An event that arrives while its own thread is inside `offer` (a signal handler, a finalizer that logs) goes to the
-   side list; appending to the arena there would tear or repeat a record.
-4. Statements stand so that after an exception between any two, `recount` can restore every number from the arenas.
+   front or the side list; appending to the arena there would tear or repeat a record.
+4. Most records only pass through `front`, a deque to which any thread appends without the lock, up to `front_room`:
+   to where no limit can be passed. The first record of a batch and the one that may be its last take the lock, and put
+   into the batch what is in front before them. Threads that append at the same instant may pass ``queue_max_records``
+   by one each.
+5. Statements stand so that after an exception between any two, `recount` can restore every number from the arenas.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Final
 
 from structbatch.core.batch import NO_BANDS, Bands, Batch, OpenBatch, batch_id, count_bands
 from structbatch.core.ledger import DropReason, Ledger, add
+from structbatch.core.record import SEVERITY_OFFSET
 from structbatch.core.settings import Settings
 from structbatch.core.severity import BAND_OF
 
@@ -55,6 +61,16 @@ class Intake:
         self._queue_max_records = settings.queue_max_records
         self._queue_max_bytes = settings.queue_max_bytes
         self._number = 0
+        self.front: deque[bytes] = deque()
+        """Records accepted without the lock, in order; `drain` puts them into batches."""
+
+        self.front_room = 0
+        """How many records `front` may hold before somebody has to look at the limits, under the lock."""
+
+        self.front_bytes = max(256, self._max_bytes // self._max_records)
+        """Largest record for `front`: so many of them never pass a limit in bytes."""
+
+        self._moving: tuple[int, list[bytes]] = (0, [])
         self.side: deque[_Deferred] = deque()
         """The side list."""
 
@@ -99,6 +115,7 @@ class Intake:
             arena += record
             bands.append(BAND_OF[severity])
             batch.last_offset = offset
+            self.front_room -= 1
             return None
         return self._offer_at_border(record, severity, now, source)
 
@@ -137,6 +154,8 @@ class Intake:
             batch.name_source(offset, source)
         if count + 1 >= self._max_records or size == self._max_bytes or severity >= self._urgent:
             self.seal()
+        else:
+            self._refit()
         return None
 
     def has_room(self, size: int) -> bool:
@@ -144,7 +163,7 @@ class Intake:
         Whether a record of *size* bytes would not find the queue full.
         """
         return (
-            self.sealed_records + len(self.open.bands_by_record) < self._queue_max_records
+            self.sealed_records + len(self.open.bands_by_record) + len(self.front) < self._queue_max_records
             and self.sealed_bytes + len(self.open.arena) + size <= self._queue_max_bytes
         )
 
@@ -162,14 +181,16 @@ class Intake:
     @property
     def deferred(self) -> int:
         """
-        Events on the side list.
+        Records accepted, or on the side list, that are in no batch yet.
         """
-        return len(self.side)
+        return len(self.front) + len(self._moving[1]) + len(self.side)
 
     def drain(self, now: float) -> None:
         """
-        Offer what the side list holds.
+        Put into batches what is in front, then offer what the side list holds.
         """
+        if self.front or self._moving[1]:
+            self._take_front(now)
         side = self.side
         while side:
             # Noted until it is done, so that `recount` can put it back where an exception comes in between.
@@ -177,6 +198,45 @@ class Intake:
             record, severity, source = side.popleft()
             self.offer(record, severity, now, source)
             self._draining = None
+
+    def _take_front(self, now: float) -> None:
+        base, hand = self._next_sequence(), self._moving[1]
+        # In C from end to end: no signal handler runs in between and loses what was popped.
+        hand.extend(islice(iter(self.front.popleft, None), len(self.front)))
+        self._moving = (base, hand)
+        if self.closed:
+            # They came while the door was being shut.
+            while hand:
+                self._ledger.refuse(DropReason.CLOSED, BAND_OF[hand.pop()[SEVERITY_OFFSET]])
+            return
+        while hand:
+            base, hand = self._move(base, hand, now)
+        self._refit()
+
+    def _move(self, base: int, hand: list[bytes], now: float) -> tuple[int, list[bytes]]:
+        """
+        As much of *hand*, which begins at sequence number *base*, as the open batch takes. Returns the rest.
+        """
+        batch = self.open
+        arena, bands = batch.arena, batch.bands_by_record
+        offset = len(arena)
+        chunk = hand[: self._max_records - len(bands)]
+        data = b"".join(chunk)
+        if offset + len(data) > self._max_bytes:
+            chunk = _prefix(chunk, self._max_bytes - offset)
+            data = b"".join(chunk)
+        if not offset:
+            batch.deadline = now + self._linger
+            self.possible = True
+        arena += data
+        bands.extend([BAND_OF[record[SEVERITY_OFFSET]] for record in chunk])
+        rest = (base + len(chunk), hand[len(chunk) :])
+        self._moving = rest
+        if chunk:
+            batch.last_offset = len(arena) - len(chunk[-1])
+        if len(bands) >= self._max_records or rest[1]:
+            self.seal()
+        return rest
 
     def seal(self) -> None:
         """
@@ -252,6 +312,8 @@ class Intake:
                 break
             if batch.first_sequence >= known:
                 self._ledger.accepted = add(self._ledger.accepted, batch.bands)
+        base, hand = self._moving
+        self._moving = (self._next_sequence(), hand[max(0, self._next_sequence() - base) :])
         if self._draining is not None:
             deferred, sequence, refused = self._draining
             untouched = sequence == self._next_sequence() and refused == self._ledger.refused_total()
@@ -269,6 +331,8 @@ class Intake:
         The open batch and the side list, by severity band.
         """
         bands = count_bands(self.open.bands_by_record)
+        if self.front:
+            bands = add(bands, count_bands(bytes(BAND_OF[record[SEVERITY_OFFSET]] for record in self.front)))
         if self.side:
             bands = add(bands, count_bands(bytes(BAND_OF[severity] for _, severity, _ in self.side)))
         return bands
@@ -293,10 +357,26 @@ class Intake:
 
     def _refit(self) -> None:
         """
-        Up to where `offer` need not look at any limit: below all of them.
+        Up to where `offer` and `front` need not look at any limit: below all of them.
         """
+        count = len(self.open.bands_by_record)
+        left = self._queue_max_bytes - self.sealed_bytes
+        self._plain_records = min(self._max_records - 1, self._queue_max_records - self.sealed_records)
+        self._plain_bytes = min(self._max_bytes, left + 1)
         if self.closed:
             self._plain_records = 0
-            return
-        self._plain_records = min(self._max_records - 1, self._queue_max_records - self.sealed_records)
-        self._plain_bytes = min(self._max_bytes, self._queue_max_bytes - self.sealed_bytes + 1)
+        # The first record of a batch starts its time, so it never goes to the front.
+        room = min(self._plain_records - count, (min(self._max_bytes, left) - len(self.open.arena)) // self.front_bytes)
+        self.front_room = max(0, room) if count else 0
+
+
+def _prefix(records: list[bytes], most: int) -> list[bytes]:
+    """
+    As many of *records* as do not pass *most* bytes together.
+    """
+    size = 0
+    for index, record in enumerate(records):
+        size += len(record)
+        if size > most:
+            return records[:index]
+    return records

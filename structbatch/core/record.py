@@ -36,6 +36,7 @@ from typing import Final, NamedTuple
 
 HEADER: Final = struct.Struct("<IqBBHH16s8s")
 HEADER_BYTES: Final = HEADER.size
+SEVERITY_OFFSET: Final = 12
 SOURCE_OFFSET: Final = 16
 SOURCE_INDEX: Final = struct.Struct("<H")
 

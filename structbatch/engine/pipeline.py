@@ -43,11 +43,14 @@ from structbatch.transport.base import Transport
 
 Event = Mapping[Any, Any]
 
-_monotonic = time.monotonic
-
 _IDLE: Final = 5.0
 """
 Seconds after which a sender that found nothing to do ends, if it is not the last.
+"""
+
+_GLANCE: Final = 1.0
+"""
+Seconds after which a sender that ran out of work looks once more before it sleeps for good.
 """
 
 _START_AGAIN: Final = 1.0
@@ -109,6 +112,7 @@ class Pipeline:
             vendor.limits.max_event_bytes,
             self.settings.batch_max_bytes - HEADER_BYTES,
         )
+        self._urgent = self.settings.batch_urgent_severity or 25
         self._fork_prepared = False
         self._voice = Voice(self.name, on_problem)
         self._begin()
@@ -156,6 +160,18 @@ class Pipeline:
             return False
         if record is None:
             return False
+        intake = self._intake
+        front = intake.front
+        if len(front) < intake.front_room and severity < self._urgent and len(record) <= intake.front_bytes:
+            # Neither the first of its batch nor its last: no lock, no look at any limit.
+            front.append(record)
+            return True
+        return self._put(record, severity)
+
+    def _put(self, record: bytes, severity: int) -> bool:
+        """
+        `emit` where a batch begins or ends, or the queue is full: under the lock.
+        """
         if self._owned():
             # A signal handler or a finalizer interrupted this very thread inside the lock.
             accepted = self._delivery.defer(record, severity) is None
@@ -163,9 +179,10 @@ class Pipeline:
             self._sleepers.wake_one()
             return accepted
         intake = self._intake
-        now = _monotonic()
+        now = time.monotonic()
         with self._lock:
             try:
+                intake.drain(now)
                 reason = self._offer(record, severity, now)
                 if intake.side:
                     intake.drain(now)
@@ -177,9 +194,14 @@ class Pipeline:
                 raise
             if intake.possible:
                 self._wake()
-        if reason is None and self._senders:
-            return True
-        return self._after_offer(reason, now)
+        if not self._senders:
+            self._start_sender(now)
+            if not self._senders:
+                # Nobody sends: every event comes by here, until a thread can be started.
+                intake.front_room = 0
+        if reason is DropReason.CLOSED:
+            self._reporter.said_closed(now)
+        return reason is None
 
     def _read_carefully(self, event: Event, method_name: str) -> tuple[bytes | None, int]:
         """
@@ -196,16 +218,6 @@ class Pipeline:
         payload, flags = encode(fields, self._max_event_bytes)
         stamp = time.time_ns() if time_ns is None else time_ns
         return pack_record(payload, stamp, severity, trace_flags, flags, trace_id, span_id), severity
-
-    def _after_offer(self, reason: DropReason | None, now: float) -> bool:
-        """
-        The uncommon ends of `emit`: nobody sends yet, or the event was refused.
-        """
-        if not self._senders:
-            self._start_sender(now)
-        if reason is DropReason.CLOSED:
-            self._reporter.said_closed(now)
-        return reason is None
 
     def flush(self, timeout: float | None = None) -> FlushResult:
         """
@@ -259,11 +271,13 @@ class Pipeline:
         One consistent reading, in constant time.
         """
         with self._lock:
+            if self._closed:
+                self._intake.drain(0.0)
             account = self._delivery.account()
             ledger, gate = self._delivery.ledger, self._delivery.gate
             dropped = ledger.dropped_by_reason()
             dead = {reason.value: bands for reason, bands in ledger.dead.items()}
-            queued = self._intake.sealed_records + len(self._intake.open.bands_by_record)
+            queued = self._intake.sealed_records + len(self._intake.open.bands_by_record) + len(self._intake.front)
             inflight = self._delivery.inflight
         return Stats(
             **account._asdict(),
@@ -313,6 +327,7 @@ class Pipeline:
         What *sender* sends now; waits until there is something. None: end.
         """
         idle_since = time.monotonic()
+        slept = False
         while True:
             now = time.monotonic()
             with self._lock:
@@ -336,7 +351,11 @@ class Pipeline:
             if self._intake.side:
                 self._sleepers.leave(sleeper)
                 continue
-            sleeper.wait(_IDLE if until is None else min(_IDLE, until - now))
+            # The first sleep is short: an event whose thread was interrupted on its way to the front, while the batch
+            # before it was sealed, wakes nobody.
+            longest = _IDLE if slept else _GLANCE
+            slept = True
+            sleeper.wait(longest if until is None else min(longest, until - now))
             self._sleepers.leave(sleeper)
 
     def try_send(self) -> Send | None:
@@ -481,7 +500,8 @@ class Pipeline:
             finally:
                 lock._acquire_restore(held)  # noqa: SLF001
                 self._blocked.leave(waiter)
-            now = _monotonic()
+            now = time.monotonic()
+            self._intake.drain(now)
         return self._delivery.offer(record, severity, now)
 
     # Losses at the door.

@@ -163,7 +163,7 @@ class TestVoice:
 
         assert "structbatch [shop] held: 403\n" == capsys.readouterr().err
 
-    @pytest.mark.parametrize("stderr", [None, open(__file__, encoding="utf-8")])  # noqa: SIM115, PTH123
+    @pytest.mark.parametrize("stderr", [None, open(__file__, encoding="utf-8")])  # noqa: SIM115
     def test_without_a_stderr(self, stderr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """
         Under pythonw there is none; a closed one refuses.
@@ -173,7 +173,7 @@ class TestVoice:
         assert Voice("shop", None).say(ProblemKind.HELD, "403", 0.0)
 
 
-class Mute(Exception):
+class MuteError(Exception):
     """
     Has no text.
     """
@@ -192,7 +192,7 @@ class TestExceptions:
         All three say the same, and the original is not changed.
         """
         try:
-            raise ValueError("v")  # noqa: EM101
+            int("v")
         except ValueError as error:
             forms: list[Any] = [error, sys.exc_info(), True]
             events = [{"event": "x", "exc_info": form} for form in forms]
@@ -200,8 +200,8 @@ class TestExceptions:
 
         assert all(result == results[0] for result in results)
         assert "ValueError" == results[0]["exception.type"]
-        assert "v" == results[0]["exception.message"]
-        assert results[0]["exception.stacktrace"].endswith("ValueError: v\n")
+        assert "'v'" in results[0]["exception.message"]
+        assert "\nValueError: invalid literal" in results[0]["exception.stacktrace"]
         assert all("exc_info" in event for event in events)
 
     @pytest.mark.parametrize("form", [None, False, (None, None, None), (1, 2), True, "", 0])
@@ -215,16 +215,16 @@ class TestExceptions:
         """
         And the type has its module.
         """
-        described = with_exception({"exc_info": Mute(), "exception.message": "mine"})
+        described = with_exception({"exc_info": MuteError(), "exception.message": "mine"})
 
         assert "mine" == described["exception.message"]
-        assert described["exception.type"].endswith("test_parts.Mute")
+        assert described["exception.type"].endswith("test_parts.MuteError")
 
     def test_an_exception_without_a_text(self) -> None:
         """
         Its own methods may fail.
         """
-        assert "<str() raised>" == with_exception({"exc_info": Mute()})["exception.message"]
+        assert "<str() raised>" == with_exception({"exc_info": MuteError()})["exception.message"]
 
 
 class TestFlushResult:

@@ -117,7 +117,7 @@ class TestEmit:
         """
         open_gate = threading.Event()
 
-        def wait(request: Request) -> Response:
+        def wait(_: Request) -> Response:
             open_gate.wait(10)
             return Response(200)
 
@@ -306,7 +306,7 @@ class TestProblems:
         Nobody is left to tell.
         """
 
-        def broken(problem: Problem) -> None:
+        def broken(_: Problem) -> None:
             raise RuntimeError
 
         answers = iter([Response(403), Response(403)])
@@ -474,7 +474,7 @@ class TestClose:
         """
         One of them does it, all of them return, and nothing is counted twice.
         """
-        pipeline, transport = offline(lambda request: Response(503), on_problem=Problems())
+        pipeline, _ = offline(lambda request: Response(503), on_problem=Problems())
         for n in range(10):
             pipeline.emit({"event": "x", "n": n})
         threads = [threading.Thread(target=pipeline.close, args=(limit,)) for limit in (0.05, 0.05, 60)]
@@ -493,7 +493,7 @@ class TestClose:
         """
         closed = threading.Event()
 
-        def tell(problem: Problem) -> None:
+        def tell(_: Problem) -> None:
             pipeline.close(0.05)
             closed.set()
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
 Logging from everywhere at once: threads, a signal handler every millisecond, finalizers under a nervous collector.
@@ -206,7 +205,7 @@ def check(url: str, seconds: float, *, raising: bool = False) -> list[str]:
     """
     Run the load against *url* and say what went wrong.
     """
-    import structbatch  # noqa: PLC0415, the server runs without it
+    import structbatch
 
     problems: list[Any] = []
     pipeline = structbatch.from_url(
@@ -253,7 +252,7 @@ def _wrong(expected: Counter[str], came: Counter[str], *, raising: bool) -> Iter
 
 
 def _get(url: str) -> bytes:
-    import urllib.request  # noqa: PLC0415
+    import urllib.request
 
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10) as answer:
         return bytes(answer.read())

@@ -28,7 +28,7 @@ from tests.support.pipelines import FakeTransport, Problems, Sink, closes, offli
 from tests.support.server import Answer, MisbehavingServer
 
 
-TOKEN = "s3cr3t-t0ken-0123456789"  # noqa: S105
+TOKEN = "s3cr3t-t0ken-0123456789"
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
@@ -95,7 +95,7 @@ class TestAnswers:
                 pipeline.emit({"event": "x", "n": n})
             held = wait_until(lambda: pipeline.stats().state == "held")
             before = len(server.requests)
-            time.sleep(0.5)
+            time.sleep(0.3)
             probes = len(server.requests) - before
             waiting = pipeline.stats().waiting
             repaired.set()
@@ -105,7 +105,7 @@ class TestAnswers:
         err = capfd.readouterr().err
         assert held
         assert 10 == waiting
-        assert 1 <= probes <= 8
+        assert probes <= 4
         assert flushed
         assert once(range(10)) == sink.count()
         assert 1 == err.count("] held:")
@@ -238,7 +238,7 @@ class TestInside:
             broken("settle")
             return real_settle(*arguments)
 
-        def send(request: Request) -> Response:
+        def send(_: Request) -> Response:
             broken("send")
             return Response(200)
 
@@ -276,7 +276,7 @@ class TestInside:
         """
         entered, leave = threading.Event(), threading.Event()
 
-        def send(request: Request) -> Response:
+        def send(_: Request) -> Response:
             if moment == "sending" and not leave.is_set():
                 entered.set()
                 while not leave.is_set():
@@ -318,7 +318,7 @@ class TestInside:
             def close(self) -> None:
                 raise RuntimeError
 
-        def send(request: Request) -> Response:
+        def send(_: Request) -> Response:
             if fake.aborted.wait(5) and len(fake.requests) < 3:
                 fake.aborted.clear()
                 raise TransportError(Fault.TIMEOUT)

@@ -154,7 +154,7 @@ HOSTILE: list[Callable[[random.Random], dict[Any, Any]]] = [
     lambda dice: {"v": Evil()},
     lambda dice: {"v": [Evil(), {"k": Evil()}]},
     lambda dice: {"v": {EvilKey(): 1}},
-    lambda dice: {"v": {1: 1, None: 2, True: 3, (1, 2): 4, 1.5: 5, b"b": 6, frozenset(): 7}},
+    lambda dice: {"v": {1: 1, None: 2, False: 3, (1, 2): 4, 1.5: 5, b"b": 6, frozenset(): 7}},
     lambda dice: {"v": EvilText("text")},
     lambda dice: {"v": EvilDict(a=1)},
     lambda dice: {"v": EvilError()},

@@ -14,13 +14,13 @@ from typing import Any
 import structlog
 
 from structbatch.structlog import Shipper
-from tests.support.pipelines import Problems, Sink, closes, once, pipeline_to
+from tests.support.pipelines import NIGHTLY, Problems, Sink, closes, once, pipeline_to
 from tests.support.server import Answer, MisbehavingServer
 
 
 def test_a_slow_server_does_not_slow_the_caller() -> None:
     """
-    Eight threads, a thousand events each, five seconds of latency: 99.9 of a hundred calls take less than 5 ms.
+    Eight threads, a thousand events each, five seconds of latency: a call takes less than 5 ms.
     """
     durations: list[float] = []
     with MisbehavingServer(lambda request: Answer(delay=5.0)) as server:
@@ -29,13 +29,11 @@ def test_a_slow_server_does_not_slow_the_caller() -> None:
         def work() -> None:
             own = []
             for n in range(1000):
-                # The processor time of this thread: what the machine gives to others is not the pipeline's doing.
-                start, began = time.monotonic(), time.thread_time()
+                start = time.monotonic()
                 pipeline.emit({"event": "order.paid", "n": n, "amount": 12.5})
-                wall, cpu = time.monotonic() - start, time.thread_time() - began
-                own.append((wall, cpu))
+                own.append(time.monotonic() - start)
                 time.sleep(0.0005)
-            durations.extend(wall for wall, _ in own)
+            durations.extend(own)
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:
@@ -49,9 +47,9 @@ def test_a_slow_server_does_not_slow_the_caller() -> None:
     assert 8000 == stats.emitted
     assert closes(stats)
     assert 0 == stats.delivered
-    # The switch interval of the interpreter is 5 ms, and eight threads want it: the median tells of waiting for a lock.
-    assert durations[len(durations) // 2] < 0.001
-    assert durations[int(len(durations) * 0.999)] < 0.005 * 8
+    # A busy machine takes the processor away for longer than that: the best 99 of 100 must keep it by day.
+    assert durations[int(len(durations) * (0.999 if NIGHTLY else 0.99))] < 0.005
+    assert durations[-1] < 1.0
 
 
 def test_the_account_closes_at_every_instant() -> None:
@@ -60,7 +58,7 @@ def test_the_account_closes_at_every_instant() -> None:
     """
     answers = iter(range(10**9))
 
-    def choose(request: Any) -> Answer:
+    def choose(_: Any) -> Answer:
         return (Answer(), Answer(503), Answer(), Answer(413), Answer(400))[next(answers) % 5]
 
     over = threading.Event()
@@ -71,11 +69,15 @@ def test_the_account_closes_at_every_instant() -> None:
         def work() -> None:
             while not over.is_set():
                 pipeline.emit({"event": "x", "level": "info"})
+                time.sleep(0.0005)
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
-        readings = [pipeline.stats() for _ in range(1000)]
+        readings = []
+        for _ in range(1000):
+            readings.append(pipeline.stats())
+            time.sleep(0.001)
         over.set()
         for thread in threads:
             thread.join()

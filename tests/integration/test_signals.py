@@ -17,7 +17,7 @@ from tests.support.pipelines import NIGHTLY, ROOT, Sink, once, run_program
 from tests.support.server import Answer, MisbehavingServer
 
 
-SECONDS = 20.0 if NIGHTLY else 1.5
+SECONDS = 20.0 if NIGHTLY else 1.0
 
 
 @pytest.mark.timeout(4 * SECONDS + 120)
@@ -45,7 +45,7 @@ def test_a_handler_that_exits_out_of_a_log_call() -> None:
     """
     sink = Sink()
     with MisbehavingServer(sink) as server:
-        for _ in range(3):
+        for _ in range(2):
             done = run_program(
                 """
                 import signal, threading, random, os, time

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
 import structbatch
 
 from structbatch.core.compress import Compression

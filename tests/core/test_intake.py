@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Where records come in; the property tests hold the rules about limits.
+"""
+
+from __future__ import annotations
+
+from structbatch.core.batch import Batch
+from structbatch.core.intake import Intake
+from structbatch.core.ledger import DropReason, Ledger
+from structbatch.core.record import iter_records, pack_record
+from structbatch.core.settings import Settings
+
+
+OURS = b'{"resource":{}}'
+
+
+def intake_of(**settings: int) -> tuple[Intake, Ledger]:
+    """
+    An intake with *settings*, and its ledger.
+    """
+    ledger = Ledger()
+    return Intake(Settings(batch_linger=1.0, **settings), b"writer-001", OURS, ledger), ledger
+
+
+def record(number: int = 0) -> bytes:
+    """
+    A small record.
+    """
+    return pack_record(b'{"message":"x"}', number, 9)
+
+
+def numbers(batch: Batch) -> list[int]:
+    """
+    The records of *batch*.
+    """
+    return [each.time_ns for each in iter_records(batch.records)]
+
+
+def test_a_worker_is_told_only_what_became_possible() -> None:
+    """
+    The first record of a batch and a sealed batch are news; a record in between is not.
+    """
+    intake, _ = intake_of(batch_max_records=3)
+
+    told = []
+    for number in range(4):
+        intake.possible = False
+        intake.offer(record(number), 9, 0.0)
+        told.append(intake.possible)
+
+    assert [True, False, True, True] == told
+
+
+def test_after_close_every_door_is_shut() -> None:
+    """
+    For events inside the lock too: nobody would drain the side list.
+    """
+    intake, ledger = intake_of()
+    intake.shut()
+
+    assert DropReason.CLOSED is intake.offer(record(), 9, 0.0)
+    assert DropReason.CLOSED is intake.defer(record(), 9)
+    assert {"closed": (0, 0, 0, 2, 0, 0, 0)} == ledger.dropped_by_reason()
+    assert 0 == intake.deferred
+
+
+def test_room_is_what_offer_would_find() -> None:
+    """
+    `has_room` says what `offer` will say.
+    """
+    intake, _ = intake_of(queue_max_records=1)
+
+    assert intake.has_room(len(record()))
+    intake.offer(record(), 9, 0.0)
+    assert not intake.has_room(len(record()))
+    intake.seal()
+    intake.take()
+    assert intake.has_room(len(record()))
+
+
+def test_the_side_list_is_drained_in_order() -> None:
+    """
+    What a handler said follows what it interrupted.
+    """
+    intake, _ = intake_of()
+    intake.offer(record(1), 9, 0.0)
+    intake.defer(record(2), 9)
+    intake.defer(record(3), 9)
+
+    intake.drain(0.5)
+    intake.seal()
+
+    assert [1, 2, 3] == numbers(intake.take())
+    assert 0 == intake.deferred
+
+
+def test_recount_seals_a_full_batch_at_the_next_occasion() -> None:
+    """
+    An exception may have come between the record and the statement that seals: no batch becomes larger by that.
+    """
+    intake, _ = intake_of(batch_max_records=2)
+    intake.offer(record(1), 9, 0.0)
+    intake.open.arena += record(2)
+
+    intake.recount()
+    intake.offer(record(3), 9, 0.1)
+
+    assert [1, 2] == numbers(intake.sealed[0])
+    assert 1 == len(intake.open.bands_by_record)
+
+
+def test_recount_undoes_half_a_seal() -> None:
+    """
+    The batch was appended and the open one not yet replaced: no record stands in both.
+    """
+    intake, ledger = intake_of()
+    intake.offer(record(1), 9, 0.0)
+    intake.sealed.append(intake.open.seal())
+
+    intake.recount()
+    intake.offer(record(2), 9, 0.0)
+    intake.seal()
+
+    assert [[1], [2]] == [numbers(batch) for batch in intake.sealed]
+    assert [0, 1] == [batch.first_sequence for batch in intake.sealed]
+    assert (2, 2) == (sum(ledger.accepted), intake.sealed_records)
+    assert 2 == len({batch.id for batch in intake.sealed})
+
+
+def test_recount_tells_an_event_from_its_twin() -> None:
+    """
+    Two equal events on the side list are two events: the one whose offer was interrupted comes back.
+    """
+    intake, _ = intake_of()
+    intake.defer(record(1), 9)
+    intake.defer(record(1), 9)
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupted(*_: object) -> None:
+        raise Interrupted
+
+    offer, intake.offer = intake.offer, interrupted  # type: ignore[method-assign,assignment]
+    try:
+        intake.drain(0.0)
+    except Interrupted:
+        intake.offer = offer  # type: ignore[method-assign]
+    intake.recount()
+
+    assert 2 == intake.deferred
