@@ -53,6 +53,12 @@ _GLANCE: Final = 1.0
 Seconds after which a sender that ran out of work looks once more before it sleeps for good.
 """
 
+_REST: Final = 0.02
+"""
+Seconds between the starts of two requests of one sender, while nobody waits for them: under load each then carries what
+came meanwhile, and the application's threads keep the interpreter that many small requests would take from them.
+"""
+
 _START_AGAIN: Final = 1.0
 """
 Seconds before a thread that could not be started is tried again.
@@ -113,6 +119,7 @@ class Pipeline:
             self.settings.batch_max_bytes - HEADER_BYTES,
         )
         self._urgent = self.settings.batch_urgent_severity or 25
+        self._rests = self.settings.batch_coalesce and vendor.limits.max_batches is None
         self._fork_prepared = False
         self._voice = Voice(self.name, on_problem)
         self._begin()
@@ -132,6 +139,7 @@ class Pipeline:
         self._sleepers = Sleepers()
         self._flushers = Sleepers()
         self._blocked = Sleepers()
+        self._resting = Sleepers()
         self._senders: set[Sender] = set()
         self._next_start = float("-inf")
         self._waited = b""
@@ -326,6 +334,7 @@ class Pipeline:
         """
         What *sender* sends now; waits until there is something. None: end.
         """
+        self._rest(sender)
         idle_since = time.monotonic()
         slept = False
         while True:
@@ -333,7 +342,7 @@ class Pipeline:
             with self._lock:
                 action = self._delivery.next_send(now)
                 if isinstance(action, Send):
-                    sender.send = action
+                    sender.send, sender.started = action, now
                     self._blocked.wake_all()
                     if self._delivery.sendable(now):
                         self._wake()
@@ -357,6 +366,26 @@ class Pipeline:
             slept = True
             sleeper.wait(longest if until is None else min(longest, until - now))
             self._sleepers.leave(sleeper)
+
+    def _rest(self, sender: Sender) -> None:
+        """
+        Let more batches come together before *sender* carries the next, unless somebody waits or the queue fills.
+        """
+        with self._lock:
+            pause = sender.started + _REST - time.monotonic()
+            intake = self._intake
+            if (
+                pause <= 0
+                or not self._rests
+                or intake.closed
+                or self._flushers
+                or self._blocked
+                or intake.sealed_records * 2 >= self.settings.queue_max_records
+            ):
+                return
+            sleeper = self._resting.enter()
+        sleeper.wait(pause)
+        self._resting.leave(sleeper)
 
     def try_send(self) -> Send | None:
         """
@@ -415,6 +444,7 @@ class Pipeline:
         self._intake.possible = False
 
     def _wake_all(self) -> None:
+        self._resting.wake_all()
         self._intake.possible = False
         self._sleepers.wake_all()
         self._flushers.wake_all()
@@ -470,6 +500,7 @@ class Pipeline:
                     return True
                 alone = not self._senders
                 waiter = self._flushers.enter()
+                self._resting.wake_all()
             now = time.monotonic()
             if now >= deadline:
                 self._flushers.leave(waiter)
@@ -492,6 +523,7 @@ class Pipeline:
         while now < deadline and not (self._intake.has_room(len(record)) or self._intake.closed or _on_event_loop()):
             self._wake()
             waiter = self._blocked.enter()
+            self._resting.wake_all()
             held = lock._release_save()  # noqa: SLF001, as threading.Condition does
             try:
                 if not self._senders:

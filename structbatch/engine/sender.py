@@ -42,6 +42,7 @@ class Sender:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self.send: Send | None = None
+        self.started = float("-inf")
         """The last one that it was given, settled or not."""
 
         self._transport: Transport | None = None
