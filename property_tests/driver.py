@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, Final
 
+from property_tests.oracle import OPEN_PLACES, Oracle, Place
+from property_tests.world import SOURCES, WRITER, Disk, Kind, Known, Mood, Server, number_in, numbers_of, record_of
 from structbatch.core import batch as batch_module
 from structbatch.core import intake as intake_module
+from structbatch.core.actions import DONE, Done, Send, Wait
 from structbatch.core.batch import OpenBatch, batch_id
-from structbatch.core.delivery import DONE, Acknowledge, Delivery, Done, Load, Release, Send, Spill, Wait
+from structbatch.core.delivery import Delivery
 from structbatch.core.gate import GateState
 from structbatch.core.ledger import DropReason
 from structbatch.core.record import iter_records
 from structbatch.core.settings import Settings
 from structbatch.core.settlement import settle
+from structbatch.core.spooling import Acknowledge, Load, Release, Spill
 from structbatch.core.vendor import Limits, Part
 from structbatch.core.verdict import Reject, Retry, Split
-
-from property_tests.oracle import OPEN_PLACES, Oracle, Place
-from property_tests.world import SOURCES, WRITER, Disk, Kind, Known, Mood, Server, number_in, numbers_of, record_of
 
 
 class Interrupted(BaseException):
@@ -42,7 +43,7 @@ def interrupt(call: Callable[[], object], at: int) -> bool:
     """
     left = at
 
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ANN401
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
         if frame.f_code.co_filename not in _INTERRUPTIBLE:
             return None
@@ -83,6 +84,7 @@ class Driver:
         self.expansion = expansion
         self.now = 0.0
         self.u = 0.5
+        self.aside: list[int] = []
         self.side: list[int] = []
         self.sends: list[tuple[Send, int]] = []
         self.spooling: Spill | Load | Release | None = None
@@ -114,9 +116,17 @@ class Driver:
         self.known[number] = known
         record = record_of(number, known)
         source = None if known.source == SOURCES[0] else known.source
-        has_room, emitted = self._has_room(len(record)), self.delivery.account().emitted
+        emitted = self.delivery.account().emitted
+
+        if self._goes_to_the_front(record, known, source):
+            self.delivery.intake.front.append(record)
+            self.oracle.accepted(number)
+            self.oracle.since[number] = self.now
+            self.aside.append(number)
+            return
 
         def emit() -> None:
+            self.delivery.intake.drain(self.now)
             self.delivery.offer(record, known.severity, self.now, source)
             self.delivery.intake.drain(self.now)
 
@@ -125,17 +135,26 @@ class Driver:
         elif interrupt(emit, interrupted_at):
             self.delivery.recount()
             self.oracle.torn |= {number, *self.side}
+        self._look_aside(before=number)
         if number in self._inside():
-            assert has_room
             assert not self.closed
             self.oracle.accepted(number)
             self.oracle.queued(number, self.now)
         elif self.delivery.account().emitted > emitted:
-            assert self.closed or not has_room
+            assert self.closed or not self._has_room(len(record))
             self.oracle.refused_at_the_door(number, DropReason.CLOSED if self.closed else DropReason.QUEUE_FULL)
         else:
             assert interrupted_at is not None
         self._look_aside()
+
+    def _goes_to_the_front(self, record: bytes, known: Known, source: bytes | None) -> bool:
+        """
+        Whether `Pipeline.emit` hands the record over without the lock.
+        """
+        intake = self.delivery.intake
+        urgent = self.settings.batch_urgent_severity or 25
+        plain = source is None and known.severity < urgent and len(record) <= intake.front_bytes
+        return plain and len(intake.front) < intake.front_room
 
     def defer(self, known: Known) -> None:
         """
@@ -153,33 +172,43 @@ class Driver:
 
     def _has_room(self, size: int) -> bool:
         intake = self.delivery.intake
-        records = sum(batch.count for batch in intake.sealed) + len(list(_numbers_in(intake.open)))
+        records = sum(batch.count for batch in intake.sealed) + len(list(_numbers_in(intake.open))) + len(self.aside)
         length = sum(len(batch.records) for batch in intake.sealed) + len(intake.open.arena)
+        length += sum(len(record_of(number, self.known[number])) for number in self.aside)
         return records < self.settings.queue_max_records and length + size <= self.settings.queue_max_bytes
 
-    def _inside(self) -> set[int]:
+    def _inside(self) -> dict[int, None]:
+        """
+        The records in the queue, in order.
+        """
         intake = self.delivery.intake
-        inside = set(_numbers_in(intake.open))
+        inside = dict[int, None]()
         for batch in intake.sealed:
             if batch.id not in self._sealed:
                 self._sealed[batch.id] = numbers_of([Part(batch)])
-            inside.update(self._sealed[batch.id])
+            inside.update(dict.fromkeys(self._sealed[batch.id]))
+        inside.update(dict.fromkeys(_numbers_in(intake.open)))
         return inside
 
-    def _look_aside(self, sent: Iterable[int] = ()) -> None:
+    def _look_aside(self, sent: Iterable[int] = (), before: int | None = None) -> None:
         """
-        What was on the side list is in the queue now, or was refused.
+        What was in front or on the side list is in the queue now, or was refused; as far as it stands *before* one.
         """
-        gone = len(self.side) - self.delivery.intake.deferred
-        if not gone:
+        if len(self.aside) + len(self.side) == self.delivery.intake.deferred:
             return
-        inside = self._inside() | set(sent)
-        for number in self.side[:gone]:
-            if number in inside:
+        inside = [*sent, *self._inside()]
+        if before in inside:
+            inside = inside[: inside.index(before)]
+        waiting = {*self.aside, *self.side}
+        for number in inside:
+            if number in waiting:
                 self.oracle.queued(number, self.now)
-            else:
-                self.oracle.drop(number, DropReason.CLOSED if self.closed else DropReason.QUEUE_FULL)
-        del self.side[:gone]
+        self.aside = [number for number in self.aside if number not in self.oracle.rank]
+        self.side = [number for number in self.side if number not in self.oracle.rank]
+        if before is None:
+            # Of the side list only: what went to the front found room.
+            for _ in range(len(self.aside) + len(self.side) - self.delivery.intake.deferred):
+                self.oracle.drop(self.side.pop(0), DropReason.CLOSED if self.closed else DropReason.QUEUE_FULL)
 
     # Senders.
 
@@ -477,8 +506,9 @@ class Driver:
         self.oracle.account_closes(self.delivery)
         intake = self.delivery.intake
         inside = self._inside()
-        assert len(inside) <= self.settings.queue_max_records
+        assert len(inside) + len(self.aside) <= self.settings.queue_max_records
         assert len(inside) == intake.sealed_records + len(intake.open.bands_by_record)
+        assert len(self.aside) + len(self.side) == intake.deferred
         assert intake.sealed_bytes + len(intake.open.arena) <= self.settings.queue_max_bytes
         assert self.oracle.bytes_outside() <= self.settings.inflight_max_bytes + self.settings.batch_max_bytes
         assert len(self.oracle.flying) == self.delivery.inflight

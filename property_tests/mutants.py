@@ -55,7 +55,7 @@ MUTANTS: Final = (
     Mutant("queue bytes forget the sealed", "intake", "or self.sealed_bytes + size > self._queue_max_bytes", "or size > self._queue_max_bytes"),
     Mutant("batch holds one more record", "intake", "if count + 1 >= self._max_records or", "if count >= self._max_records or"),
     Mutant("batch bytes one over", "intake", "if offset and (size > self._max_bytes or", "if offset and (size > self._max_bytes + 1 or"),
-    Mutant("linger counts from the last record", "intake", "        if not offset:\n            batch.deadline = now", "        if True:\n            batch.deadline = now"),
+    Mutant("linger counts from the last record", "intake", "        if not offset:\n            batch.deadline = now + self._linger\n            self.possible = True\n        arena += record", "        if True:\n            batch.deadline = now + self._linger\n            self.possible = True\n        arena += record"),
     Mutant("linger only after its end", "intake", "if self.open.arena and now >= self.open.deadline:", "if self.open.arena and now > self.open.deadline:"),
     Mutant("urgent only above", "intake", "severity >= self._urgent:\n            self.seal()", "severity > self._urgent:\n            self.seal()"),
     Mutant("recount does not unseal", "intake", "        if self.sealed and self.sealed[-1].id == self.open.id:", "        if False:"),
@@ -81,7 +81,7 @@ MUTANTS: Final = (
     Mutant("a stale success opens", "gate", "        if epoch != self.epoch:\n            return False\n        self.window", "        self.window"),
     Mutant("Retry-After is ignored", "gate", "now + max(delay, after or 0.0)", "now + delay"),
     Mutant("a shorter wait wins", "gate", "self.not_before = max(self.not_before, now + self.hold_interval)", "self.not_before = now"),
-    Mutant("backoff stays after success", "gate", "        self._enter(GateState.OPEN, \"\")\n        self.failures = 0", "        self._enter(GateState.OPEN, \"\")"),
+    Mutant("backoff stays after success", "gate", '        self._enter(GateState.OPEN, "")\n        self.failures = 0', '        self._enter(GateState.OPEN, "")'),
     Mutant("all senders probe", "gate", "            self.window = 1\n", "            self.window = self.max_senders\n"),
     # In memory.
     Mutant("settled frames are not acknowledged", "stock", "                if cargo.frame is not None:\n                    self.acks.append(cargo.frame)", "                if False:\n                    self.acks.append(cargo.frame)"),
@@ -97,18 +97,18 @@ MUTANTS: Final = (
     Mutant("parked do not hold the order", "spooling", "bool(self.frames or self._under_way or self._stock.parked)", "bool(self.frames or self._under_way)"),
     Mutant("what is being written is lost", "spooling", "            if cargo.batch.id == writing:\n                continue\n", ""),
     # Delivery.
-    Mutant("an answer counts twice", "delivery", "        self._inflight.discard(send)\n        self.stock.book(settlement)", "        self.stock.book(settlement)"),
-    Mutant("more in flight than fits", "delivery", "self.stock.bytes + record_bytes <= self._settings.inflight_max_bytes", "record_bytes <= self._settings.inflight_max_bytes"),
-    Mutant("two at once in order", "delivery", "return None if self._inflight else self._pick_oldest()", "return self._pick_oldest()"),
-    Mutant("order ignores the disk", "delivery", "self._pop_older() or (None if self.disk.holds_order() else self._take_sealed())", "self._pop_older() or self._take_sealed()"),
+    Mutant("an answer counts twice", "delivery", "        self._inflight.discard(send)\n        return self._answers.judge", "        return self._answers.judge"),
+    Mutant("more in flight than fits", "picking", "self._stock.bytes + record_bytes <= self._settings.inflight_max_bytes", "record_bytes <= self._settings.inflight_max_bytes"),
+    Mutant("two at once in order", "picking", "return None if inflight else self._pick_oldest()", "return self._pick_oldest()"),
+    Mutant("order ignores the disk", "picking", "self._pop_older() or (None if self._disk.holds_order() else self._take_sealed())", "self._pop_older() or self._take_sealed()"),
     Mutant("never done after close", "delivery", "return DONE if self._closing and self._idle() else Wait(self._due())", "return Wait(self._due())"),
     Mutant("done with batches in the queue", "delivery", "self._inflight or intake.sealed or intake.open.arena", "self._inflight or intake.open.arena"),
     Mutant("flush leaves the side list", "delivery", "        self.intake.drain(self.intake.open.deadline)\n        self.intake.seal()\n        return", "        self.intake.seal()\n        return"),
     Mutant("settled too early", "delivery", "        return oldest is None or oldest >= mark", "        return oldest is None or oldest >= mark - 1"),
-    Mutant("ids lost by a split", "delivery", "for half in halve(bundle.parts):", "for half in halve(bundle.parts)[:1]:"),
-    Mutant("unresolved at once", "delivery", "        if again.rounds >= ROUNDS:", "        if again.rounds >= 1:"),
-    Mutant("too large without a second try", "delivery", "            if bundle.truncate:\n", "            if True:\n"),
-    Mutant("a search is interrupted for ever", "delivery", "if bundle.search is not None and bundle.strikes >= STRIKES and self._half_empty():", "if False:"),
+    Mutant("ids lost by a split", "answers", "for half in halve(bundle.parts):", "for half in halve(bundle.parts)[:1]:"),
+    Mutant("unresolved at once", "answers", "        if again.rounds >= ROUNDS:", "        if again.rounds >= 1:"),
+    Mutant("too large without a second try", "answers", "            if bundle.truncate:\n", "            if True:\n"),
+    Mutant("a search is interrupted for ever", "answers", "if bundle.search is not None and bundle.strikes >= STRIKES and self._half_empty():", "if False:"),
     Mutant("abandon drops nothing", "delivery", "        self.ledger.drop(DropReason.UNDELIVERED, lost)\n", ""),
     Mutant("disowned answers count", "delivery", "        for send in self._inflight:\n", "        for send in list(self._inflight)[:1]:\n"),
 )
@@ -132,7 +132,7 @@ def pytest_configure(config: pytest.Config) -> None:
     On a copy this module is a plugin of pytest: many examples, no shrinking, the same in every run.
     """
     del config
-    from hypothesis import HealthCheck, Phase, settings  # noqa: PLC0415, pytest rewrites it first
+    from hypothesis import HealthCheck, Phase, settings
 
     settings.register_profile(
         "mutants",

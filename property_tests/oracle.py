@@ -12,17 +12,19 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from property_tests.world import WRITER, Frame, Kind, Known, number_in, numbers_of
+from structbatch.core.actions import Send
+from structbatch.core.answers import ROUNDS
 from structbatch.core.batch import Bands
-from structbatch.core.delivery import ROUNDS, STRIKES, Delivery, Send
+from structbatch.core.bundle import STRIKES
+from structbatch.core.delivery import Delivery
 from structbatch.core.gate import Gate, GateState
 from structbatch.core.ledger import DeadReason, DropReason
 from structbatch.core.settings import Order, Settings
 from structbatch.core.settlement import Letter
+from structbatch.core.severity import BANDS
 from structbatch.core.vendor import Limits, Part, View
 from structbatch.core.verdict import Delivered, Hold, Partial, Reject, Retry, Split, Verdict
-from structbatch.core.severity import BANDS
-
-from property_tests.world import WRITER, Frame, Kind, Known, number_in, numbers_of
 
 
 class Place(enum.Enum):
@@ -94,7 +96,7 @@ class Oracle:
         The record stands in the queue, behind all that stand there.
         """
         self.rank[number] = len(self.rank)
-        self.since[number] = now
+        self.since.setdefault(number, now)
 
     def refused_at_the_door(self, number: int, reason: DropReason) -> None:
         """

@@ -9,11 +9,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from structbatch.core.settings import Order, Settings
-from structbatch.core.vendor import Limits
-
 from property_tests.driver import Driver, mood_of
 from property_tests.world import MOODS, SOURCES, Kind, Known
+from structbatch.core.settings import Order, Settings
+from structbatch.core.vendor import Limits
 
 
 KINDS = st.sampled_from([*[Kind.GOOD] * 30, *Kind])

@@ -22,7 +22,7 @@ from structbatch.core.verdict import Verdict
 from tests.vendors.views import NOW_NS, batch_of, finish, record_of
 
 
-SECRET = "s3cr3t-t0ken-1234567890"  # noqa: S105
+SECRET = "s3cr3t-t0ken-1234567890"
 HOUR_NS = 3600 * 1_000_000_000
 
 # Keys that vendors write, keys that renaming produces, and keys of no one.

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from structbatch.core.actions import Send
 from structbatch.core.batch import Batch, count_bands
-from structbatch.core.delivery import Send
 from structbatch.core.http import Request
 from structbatch.core.poison import ordinals_of
 from structbatch.core.record import pack_record

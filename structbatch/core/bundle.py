@@ -6,9 +6,16 @@ What one request carries: some of one or more batches, divided at batch borders 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from structbatch.core.poison import Search
 from structbatch.core.vendor import Part
+
+
+STRIKES: Final = 3
+"""
+Failures of one bundle, each between two successes of others, that make it a suspect.
+"""
 
 
 class Bundle:

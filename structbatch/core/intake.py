@@ -21,7 +21,7 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from structbatch.core.batch import NO_BANDS, Bands, Batch, OpenBatch, batch_id, count_bands
+from structbatch.core.batch import Batch, OpenBatch, batch_id
 from structbatch.core.ledger import DropReason, Ledger, add
 from structbatch.core.record import SEVERITY_OFFSET
 from structbatch.core.settings import Settings
@@ -119,9 +119,7 @@ class Intake:
             return None
         return self._offer_at_border(record, severity, now, source)
 
-    def _offer_at_border(
-        self, record: bytes, severity: int, now: float, source: bytes | None
-    ) -> DropReason | None:
+    def _offer_at_border(self, record: bytes, severity: int, now: float, source: bytes | None) -> DropReason | None:
         """
         `offer` where a batch begins or ends, the queue is full, or another source speaks.
         """
@@ -201,9 +199,10 @@ class Intake:
 
     def _take_front(self, now: float) -> None:
         base, hand = self._next_sequence(), self._moving[1]
+        # First where they begin, then the records: `recount` may come in between.
+        self._moving = (base, hand)
         # In C from end to end: no signal handler runs in between and loses what was popped.
         hand.extend(islice(iter(self.front.popleft, None), len(self.front)))
-        self._moving = (base, hand)
         if self.closed:
             # They came while the door was being shut.
             while hand:
@@ -324,27 +323,10 @@ class Intake:
         self.sealed_records = sum(batch.count for batch in self.sealed)
         self.sealed_bytes = sum(len(batch.records) for batch in self.sealed)
         self._refit()
+        if self._moving[1]:
+            # The next event goes through the lock, and takes along what is still in hand.
+            self.front_room = 0
         self.possible = True
-
-    def open_bands(self) -> Bands:
-        """
-        The open batch and the side list, by severity band.
-        """
-        bands = count_bands(self.open.bands_by_record)
-        if self.front:
-            bands = add(bands, count_bands(bytes(BAND_OF[record[SEVERITY_OFFSET]] for record in self.front)))
-        if self.side:
-            bands = add(bands, count_bands(bytes(BAND_OF[severity] for _, severity, _ in self.side)))
-        return bands
-
-    def sealed_bands(self) -> Bands:
-        """
-        The sealed batches, by severity band. Walks them: for tests and losses, not for every reading.
-        """
-        bands = NO_BANDS
-        for batch in self.sealed:
-            bands = add(bands, batch.bands)
-        return bands
 
     def _next_sequence(self) -> int:
         return self.open.first_sequence + len(self.open.bands_by_record)

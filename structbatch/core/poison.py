@@ -34,7 +34,7 @@ def halve(parts: Sequence[Part]) -> tuple[Parts, Parts]:
         return tuple(parts[:middle]), tuple(parts[middle:])
     (part,) = parts
     ordinals = ordinals_of(part)
-    if len(ordinals) < 2:  # noqa: PLR2004
+    if len(ordinals) < 2:
         msg = "one record cannot be halved"
         raise ValueError(msg)
     middle = (len(ordinals) + 1) // 2

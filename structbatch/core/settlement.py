@@ -90,9 +90,7 @@ def _settle_partial(parts: Sequence[Part], verdict: Partial, refused: Mapping[in
     buried = _first_of(settled.delivered, unnamed)
     delivered = tuple(a - b for a, b in zip(settled.delivered, buried, strict=True))
     dead = {**settled.dead, DeadReason.UNNAMED: buried}
-    return Settlement(
-        verdict, settled.remain, delivered, settled.dropped, dead, settled.by_batch, settled.letters
-    )
+    return Settlement(verdict, settled.remain, delivered, settled.dropped, dead, settled.by_batch, settled.letters)
 
 
 def _settle_named(
@@ -128,9 +126,7 @@ def _settle_named(
         start += part.count
         delivered = add(delivered, bands_of(part.batch, passed))
         if over:
-            by_batch[part.batch.id] = add(
-                by_batch.get(part.batch.id, NO_BANDS), bands_of(part.batch, over)
-            )
+            by_batch[part.batch.id] = add(by_batch.get(part.batch.id, NO_BANDS), bands_of(part.batch, over))
         if left:
             remain.append(Part(part.batch, None if len(left) == part.batch.count else tuple(left)))
     return Settlement(verdict, tuple(remain), delivered, dropped, dead, by_batch, tuple(letters))
@@ -141,13 +137,9 @@ def bury(parts: Sequence[Part], reason: DeadReason, detail: str) -> Settlement:
     All of *parts* is dead for *reason*.
     """
     letters = tuple(
-        Letter(part.batch, part.ordinal(position), reason, detail)
-        for part in parts
-        for position in range(part.count)
+        Letter(part.batch, part.ordinal(position), reason, detail) for part in parts for position in range(part.count)
     )
-    return Settlement(
-        Reject(detail), (), dead={reason: _total(parts)}, by_batch=_per_batch(parts), letters=letters
-    )
+    return Settlement(Reject(detail), (), dead={reason: _total(parts)}, by_batch=_per_batch(parts), letters=letters)
 
 
 def _total(parts: Sequence[Part]) -> Bands:

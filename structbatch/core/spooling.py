@@ -142,7 +142,7 @@ class DiskSide:
             times.append(self._gate.not_before)
         return min(times, default=None)
 
-    def on_spilled(self, spill: Spill, frame: Any, now: float, *, abandoned: bool = False) -> None:  # noqa: ANN401
+    def on_spilled(self, spill: Spill, frame: Any, now: float, *, abandoned: bool = False) -> None:
         """
         *spill* is on disk as *frame*, or failed (None).
         """
@@ -165,8 +165,13 @@ class DiskSide:
             self._stock.put_back(Bundle(self._stock.unpark(parked_id)), last=not self._ordered)
 
     def on_loaded(
-        self, load: Load, frame: Any, batch: Batch | None, ordinals: tuple[int, ...] | None,  # noqa: ANN401
-        *, abandoned: bool = False,
+        self,
+        load: Load,
+        frame: Any,
+        batch: Batch | None,
+        ordinals: tuple[int, ...] | None,
+        *,
+        abandoned: bool = False,
     ) -> None:
         """
         *frame* with *batch* was read, of which *ordinals* are owed (None: all); or there is none (*batch* is None).

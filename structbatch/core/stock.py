@@ -27,7 +27,7 @@ class Cargo:
 
     __slots__ = ("batch", "frame", "owed")
 
-    def __init__(self, batch: Batch, owed: Bands, frame: Any) -> None:  # noqa: ANN401
+    def __init__(self, batch: Batch, owed: Bands, frame: Any) -> None:
         self.batch = batch
         self.owed = owed
         self.frame = frame
@@ -59,7 +59,7 @@ class Stock:
         self.acks: deque[Any] = deque()
         """Frames of which nothing is owed any more."""
 
-    def board(self, batch: Batch, ordinals: tuple[int, ...] | None = None, frame: Any = None) -> Part:  # noqa: ANN401
+    def board(self, batch: Batch, ordinals: tuple[int, ...] | None = None, frame: Any = None) -> Part:
         """
         Take in *batch*, of which *ordinals* are owed.
         """

@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from structbatch.core.delivery import Delivery, Done, Send
+from structbatch.core.actions import Done, Send
+from structbatch.core.delivery import Delivery
 from structbatch.core.encode import encode
 from structbatch.core.event import read_event
 from structbatch.core.batch import WRITER_ID_BYTES

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from structbatch.core.compress import Compression, compress
-from structbatch.core.delivery import Send
+from structbatch.core.actions import Send
 from structbatch.core.http import Request, Response
 from structbatch.core.settlement import settle
 from structbatch.core.vendor import View

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from structbatch.core.actions import Send
 from structbatch.core.batch import Batch, OpenBatch, batch_id
-from structbatch.core.delivery import Delivery, Send
+from structbatch.core.delivery import Delivery
 from structbatch.core.record import pack_record
 from structbatch.core.settings import Settings
 from structbatch.core.settlement import Letter, settle

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from structbatch.core.delivery import DONE, Send, Wait
+from structbatch.core.actions import DONE, Send, Wait
 from structbatch.core.gate import GateState
 from structbatch.core.ledger import DeadReason, DropReason
 from structbatch.core.settings import Order
 from structbatch.core.settlement import settle
 from structbatch.core.vendor import Limits
 from structbatch.core.verdict import Hold, Partial, Retry, Split
-
 from tests.core.deliveries import BROKEN, BUSY, DONE_WELL, REFUSED, Story, numbers, record
 
 

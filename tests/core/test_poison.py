@@ -9,7 +9,6 @@ import pytest
 
 from structbatch.core.poison import Search, halve, merge, subtract
 from structbatch.core.vendor import Part
-
 from tests.core.deliveries import batch_of
 
 

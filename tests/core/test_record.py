@@ -79,7 +79,7 @@ def test_packed_batch_is_frozen() -> None:
     """
     packed = pack_batch([b"{}", b'{"resource":{}}'], GOLDEN)
 
-    assert bytes.fromhex("0200" "02000000") + b"{}" + bytes.fromhex("0f000000") + b'{"resource":{}}' + GOLDEN == packed
+    assert bytes.fromhex("020002000000") + b"{}" + bytes.fromhex("0f000000") + b'{"resource":{}}' + GOLDEN == packed
     assert ((b"{}", b'{"resource":{}}'), GOLDEN) == (unpack_batch(packed)[0], bytes(unpack_batch(packed)[1]))
 
 

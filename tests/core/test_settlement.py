@@ -10,7 +10,6 @@ from structbatch.core.ledger import DeadReason, DropReason
 from structbatch.core.settlement import Letter, bury, settle
 from structbatch.core.vendor import Part
 from structbatch.core.verdict import Delivered, Partial, Retry
-
 from tests.core.deliveries import batch_of
 
 

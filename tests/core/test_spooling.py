@@ -6,9 +6,9 @@ back.
 
 from __future__ import annotations
 
-from structbatch.core.delivery import DONE, Acknowledge, Load, Release, Send, Spill, Wait
+from structbatch.core.actions import DONE, Send, Wait
 from structbatch.core.settings import Order
-
+from structbatch.core.spooling import Acknowledge, Load, Release, Spill
 from tests.core.deliveries import BROKEN, BUSY, DONE_WELL, Story, batch_of, numbers, numbers_in
 
 
