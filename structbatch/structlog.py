@@ -42,7 +42,7 @@ class Shipper:
 
     __slots__ = ("_checked", "_emit", "_passthrough", "_pipeline", "_tee")
 
-    def __init__(self, pipeline: Pipeline, tee: Any = None, passthrough: bool = False) -> None:  # noqa: ANN401
+    def __init__(self, pipeline: Pipeline, tee: Any = None, passthrough: bool = False) -> None:
         if tee is not None and passthrough:
             msg = "tee and passthrough exclude each other: tee renders, passthrough leaves that to the next processor"
             raise TypeError(msg)
@@ -52,7 +52,7 @@ class Shipper:
         self._passthrough = passthrough
         self._checked = False
 
-    def __call__(self, logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401
+    def __call__(self, logger: Any, method_name: str, event_dict: Any) -> Any:
         """
         Ship *event_dict*. As structlog calls it, on the logging thread.
         """
@@ -67,7 +67,7 @@ class Shipper:
             return event_dict
         raise DropEvent
 
-    def _ship_foreign(self, logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401
+    def _ship_foreign(self, logger: Any, method_name: str, event_dict: Any) -> Any:
         """
         Inside ProcessorFormatter.
         """
@@ -77,7 +77,7 @@ class Shipper:
             return self._render(logger, method_name, event_dict)
         return event_dict if self._passthrough else ""
 
-    def _render(self, logger: Any, method_name: str, event_dict: Any) -> Any:  # noqa: ANN401
+    def _render(self, logger: Any, method_name: str, event_dict: Any) -> Any:
         rendered: Any = dict(event_dict)
         for processor in self._tee:
             try:
@@ -120,7 +120,7 @@ class Shipper:
         return Shipper, (self._pipeline, tee, self._passthrough)
 
 
-def _is_our_own(record: Any) -> bool:  # noqa: ANN401
+def _is_our_own(record: Any) -> bool:
     """
     Whether a logging record comes from the HTTP library on a thread of ours: shipping it would make another request.
     """

@@ -133,6 +133,13 @@ class Answers:
             # A search is not interrupted by a detour to the disk, or it would start anew for ever.
             self._stock.put_back(bundle, last=True)
             return ()
+        if bundle.exhausted and not retry.brownout and bundle.count > 1 and not self._others_fit():
+            # Nothing can come through beside it and prove that it is the records: some of it may, on its own.
+            for parts in halve(bundle.parts):
+                piece = bundle.with_parts(parts)
+                piece.attempts, piece.exhausted = bundle.attempts, True
+                self._stock.put_back(piece, last=not self._ordered)
+            return ()
         too_long = retry.after is not None and retry.after > self._settings.retry_max_retry_after
         self._wait_again(bundle, exhausted=bundle.exhausted or too_long)
         return ()
@@ -265,6 +272,10 @@ class Answers:
         settlement = bury(parts, reason, detail)
         self._stock.book(settlement)
         return settlement.letters
+
+    def _others_fit(self) -> bool:
+        left = self._settings.inflight_max_bytes - self._stock.bytes
+        return self._disk.takes() or left >= self._settings.batch_max_bytes
 
     def _half_empty(self) -> bool:
         return self._stock.bytes * 2 <= self._settings.inflight_max_bytes

@@ -329,7 +329,7 @@ class Delivery:
         )
 
     def _tidy(self, now: float) -> None:
-        if self.intake.front or self.intake.side:
+        if self.intake.deferred:
             self.intake.drain(now)
         self.intake.seal_if_due(now)
 

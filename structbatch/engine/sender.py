@@ -12,8 +12,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from structbatch.core.compress import Compression, compress
 from structbatch.core.actions import Send
+from structbatch.core.compress import Compression, compress
 from structbatch.core.http import Request, Response
 from structbatch.core.settlement import settle
 from structbatch.core.vendor import View
@@ -24,7 +24,7 @@ from structbatch.transport.base import Transport
 
 
 if TYPE_CHECKING:
-    from structbatch.engine.pipeline import Pipeline
+    from structbatch.engine.crew import Crew
 
 
 _REFUSES_CODING: Final = frozenset({415, 501})
@@ -39,7 +39,7 @@ class Sender:
         pipeline: Whose.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Crew) -> None:
         self._pipeline = pipeline
         self.send: Send | None = None
         self.started = float("-inf")
@@ -110,6 +110,8 @@ class Sender:
     def _stumble(self, error: BaseException) -> None:
         if self.send is not None:
             self._pipeline.failed(self.send, random.random(), error)  # noqa: S311
+        else:
+            self._pipeline.say(ProblemKind.INTERNAL, f"a sender stumbled: {type(error).__name__}")
         if not isinstance(error, Exception):
             raise error
         # Something in here is broken: not in a hot loop.

@@ -321,7 +321,10 @@ def main() -> int:
         return each(options.seconds)
     faulthandler.enable()
     faulthandler.dump_traceback_later(2 * options.seconds + 90, exit=True)
-    wrong = [*one(options.seconds, raising=False), *one(options.seconds, raising=True)]
+    wrong = [
+        *one(options.seconds, raising=False),
+        *(f"with a raising handler: {text}" for text in one(options.seconds, raising=True)),
+    ]
     version = ".".join(map(str, sys.version_info[:3]))
     print(f"Python {version}, {options.seconds:g} s: {'; '.join(wrong) or 'every event once, the account closes'}")
     return 1 if wrong else 0
