@@ -9,8 +9,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from property_tests.driver import Driver, mood_of
-from property_tests.world import MOODS, SOURCES, Kind, Known
+from property_tests.endings import World
+from property_tests.world import MOODS, SOURCES, Kind, Known, mood_of
 from structbatch.core.settings import Order, Settings
 from structbatch.core.vendor import Limits
 
@@ -72,7 +72,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         """
         A process starts, maybe with frames of an earlier one.
         """
-        self.driver = Driver(settings, limits, spool=spool, expansion=expansion, earlier=earlier if spool else [])
+        self.driver = World(settings, limits, spool=spool, expansion=expansion, earlier=earlier if spool else [])
         self.ending = ending
         self.steps = 0
 

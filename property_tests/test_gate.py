@@ -21,7 +21,9 @@ EVENTS = st.lists(
     ),
     max_size=40,
 )
-GATES = st.builds(Gate, st.integers(1, 8), st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from([0.1, 10.0]), st.just(60.0))
+GATES = st.builds(
+    Gate, st.integers(1, 8), st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from([0.1, 10.0]), st.just(60.0)
+)
 
 
 def tell(gate: Gate, word: str, epoch: int, now: float, u: float, after: float | None) -> None:

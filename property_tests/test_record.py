@@ -64,10 +64,10 @@ def test_a_cut_gives_a_prefix_or_an_error(records: list[dict[str, Any]], data: s
     cut = data.draw(st.integers(0, len(packed) - 1))
     borders = [sum(map(len, pieces[:number])) for number in range(len(pieces) + 1)]
 
-    found, error = [], None
+    found: list[dict[str, Any]] = []
+    error = None
     try:
-        for record in iter_records(memoryview(packed[:cut])):
-            found.append(told(record))
+        found.extend(map(told, iter_records(memoryview(packed[:cut]))))
     except ValueError as caught:
         error = caught
 

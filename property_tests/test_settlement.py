@@ -38,7 +38,8 @@ def parts(draw: st.DrawFn) -> tuple[Part, ...]:
     Some of one to three batches.
     """
     drawn = []
-    for number, severities in enumerate(draw(st.lists(st.lists(st.integers(0, 24), min_size=1, max_size=9), max_size=3))):
+    batches = draw(st.lists(st.lists(st.integers(0, 24), min_size=1, max_size=9), max_size=3))
+    for number, severities in enumerate(batches):
         batch = OpenBatch(batch_id(b"writer-001", number), b"{}", 0)
         for severity in severities:
             batch.arena += pack_record(b"{}", 0, severity)

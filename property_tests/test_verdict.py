@@ -34,7 +34,8 @@ DATES = st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=st.ju
 )
 HEADERS = st.dictionaries(
     st.sampled_from(["retry-after", "date"]),
-    st.text(max_size=80) | st.sampled_from(["٣", "1.2.3", "1e999", "nan", "-1", "9" * 400, "Mon, 99 Foo 2024 99:99:99"]),
+    st.text(max_size=80)
+    | st.sampled_from(["٣", "1.2.3", "1e999", "nan", "-1", "9" * 400, "Mon, 99 Foo 2024 99:99:99"]),
 )
 
 

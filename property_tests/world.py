@@ -94,6 +94,14 @@ class Mood(NamedTuple):
 MOODS = ("ok", "busy", "later", "broken", "silent", "locked", "few", "small", "choosy", "refuses")
 
 
+def mood_of(word: str, amount: float) -> Mood:
+    """
+    The mood *word*, its *amount* (0 to 1) in the unit that it has.
+    """
+    scale = {"later": 400.0, "few": 10.0, "small": 6000.0, "choosy": 3.0}
+    return Mood(word, amount * scale.get(word, 0.0))
+
+
 @dataclass
 class Server:
     """

@@ -56,8 +56,9 @@ class Sender:
             RuntimeError: None can be started.
         """
         thread = threading.Thread(target=self._run, name="structbatch-sender", daemon=True)
-        self._thread = thread
+        # In this order: a close in another thread must not join what has not begun.
         thread.start()
+        self._thread = thread
 
     def join(self, timeout: float) -> None:
         """

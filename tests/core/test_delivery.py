@@ -364,3 +364,25 @@ def test_the_account_closes_after_every_verdict(verdict: object) -> None:
 
     assert story.delivery.account().closes()
     assert 10 == story.delivery.account().emitted
+
+
+def test_bundles_that_fail_do_not_fill_memory_for_ever() -> None:
+    """
+    Nothing else fits beside them, so nothing can come through and prove that it is the records: they are divided, and
+    what is good of them passes.
+    """
+    story = Story(
+        batch=4, batch_coalesce=False, retry_max_retries=0, batch_max_bytes=4096, inflight_max_bytes=4096,
+        max_event_bytes=1024,
+    )
+    story.offer(*range(8), size=900)
+    for turn in range(200):
+        story.now = 100.0 * turn
+        if turn % 3 == 0:
+            story.offer(100 + turn)
+            story.delivery.flush()
+        if isinstance(send := story.delivery.next_send(story.now), Send):
+            story.answer(send, BROKEN if 2 in numbers(send) else DONE_WELL)
+
+    assert 1 == story.delivery.account().dead
+    assert story.delivery.account().waiting <= 1

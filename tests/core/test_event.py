@@ -77,7 +77,14 @@ def test_the_message_has_two_names() -> None:
 
 @pytest.mark.parametrize(
     ("severity", "level", "method_name"),
-    [(9, "info", "error"), (9, 20, ""), (13, "WARN", ""), (17, None, "error"), (0, None, "nothing"), (17, "odd", "error")],
+    [
+        (9, "info", "error"),
+        (9, 20, ""),
+        (13, "WARN", ""),
+        (17, None, "error"),
+        (0, None, "nothing"),
+        (17, "odd", "error"),
+    ],
 )
 def test_the_level_decides_before_the_method(severity: int, level: Any, method_name: str) -> None:
     """

@@ -5,6 +5,10 @@ Where records come in; the property tests hold the rules about limits.
 
 from __future__ import annotations
 
+from collections import deque
+
+import pytest
+
 from structbatch.core.batch import Batch
 from structbatch.core.intake import Intake
 from structbatch.core.ledger import DropReason, Ledger
@@ -150,3 +154,31 @@ def test_recount_tells_an_event_from_its_twin() -> None:
     intake.recount()
 
     assert 2 == intake.deferred
+
+
+def test_recount_loses_nothing_that_was_on_its_way_from_the_front() -> None:
+    """
+    An exception while records are popped, before any of them is in a batch: they are still in hand.
+    """
+
+    class Interrupted(BaseException):
+        pass
+
+    class Torn(deque[bytes]):
+        def popleft(self) -> bytes:
+            if len(self) == 1:
+                raise Interrupted
+            return super().popleft()
+
+    intake, _ = intake_of()
+    intake.offer(record(1), 9, 0.0)
+    intake.front = Torn([record(2), record(3), record(4)])
+    with pytest.raises(Interrupted):
+        intake.drain(0.1)
+    intake.front = deque(intake.front)
+    intake.recount()
+
+    assert (3, 0) == (intake.deferred, intake.front_room)
+    intake.drain(0.2)
+    intake.seal()
+    assert [[1, 2, 3, 4]] == [numbers(batch) for batch in intake.sealed]

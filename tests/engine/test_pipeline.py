@@ -487,6 +487,28 @@ class TestClose:
         assert 10 == pipeline.stats().dropped
         assert closes(pipeline.stats())
 
+    def test_while_a_sender_is_being_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        Another thread's first event may be at that very moment.
+        """
+        real, errors = threading.Thread.start, []
+
+        def start(thread: threading.Thread) -> None:
+            if thread.name == "structbatch-sender":
+                try:
+                    pipeline.close(0.01)
+                except RuntimeError as error:
+                    errors.append(error)
+            real(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        pipeline, _ = offline(on_problem=Problems())
+        pipeline.emit({"event": "x"})
+
+        assert [] == errors
+        assert closes(pipeline.stats())
+        assert "closed" == pipeline.stats().state
+
     def test_from_its_own_problem_callback(self) -> None:
         """
         A sender that closes its own pipeline does not wait for itself for ever.

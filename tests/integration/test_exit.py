@@ -176,7 +176,7 @@ def test_threads_that_cannot_be_started_for_a_while() -> None:
         done = run_program(
             """
             import threading, time
-            from structbatch.engine import pipeline as module
+            from structbatch.engine import crew as module
             module._START_AGAIN = 0.02
             real, left = threading.Thread.start, [5]
             def start(self):

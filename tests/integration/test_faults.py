@@ -175,7 +175,7 @@ class Clumsy:
     """
 
     broken: Any
-    inner: Ndjson = Ndjson("http://127.0.0.1/in")  # noqa: RUF009, frozen
+    inner: Ndjson = Ndjson("http://127.0.0.1/in")
 
     name = "clumsy"
     limits = Ndjson.limits
