@@ -29,6 +29,16 @@ A wrong name or value is a `structbatch.ConfigError` that names it and the neare
 Durations are seconds.
 Switches read `on` and `off`, `true` and `false`, `yes` and `no`, `1` and `0`.
 
+Beside the settings, and spelled in the same three ways:
+
+- who speaks: `service`, `version`, `environment` and `host`;
+- `name`: what problems and statistics call the destination;
+- how to get there: `ca_bundle`, `client_cert`, `client_key` (as an argument, *client_cert* takes a pair of files) and
+  `proxy` (`none`: none, whatever the environment says);
+- the vendor's own options: `site`, `tags` and `source` of `datadog`; `ndjson` and `json_array` have none.
+
+The token is never in a URL. What must travel in the URL to the server itself is written `?query.name=value`.
+
 | setting | default | unit | environment |
 |---|---|---|---|
 """

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ OPTIONS: Final = (
     *("-p", "property_tests.mutants", "-p", "no:cacheprovider", "-p", "no:randomly"),
     *("-x", "-q", "--tb=line", "-o", "addopts=--import-mode=importlib -rf", "-o", "timeout=0"),
 )
-EXAMPLES: Final = 250
+EXAMPLES: Final = 100
 LEAST_KILLED: Final = 0.95
 
 
@@ -142,12 +141,11 @@ def run(mutant: Mutant | None, limit: float) -> Outcome:
     return Outcome(name, "killed" if done.returncode else "survived", seconds, by)
 
 
-def show(outcomes: Sequence[Outcome]) -> None:
+def show(outcome: Outcome) -> None:
     """
-    The table.
+    One line of the table.
     """
-    for outcome in outcomes:
-        print(f"{outcome.verdict:9} {outcome.seconds:5.1f} s  {outcome.name:38} {outcome.by}")
+    print(f"{outcome.verdict:9} {outcome.seconds:5.1f} s  {outcome.name:38} {outcome.by}", flush=True)
 
 
 def main() -> int:
@@ -171,12 +169,15 @@ def main() -> int:
     # A slow machine is no reason to call a survivor endless.
     limit = max(options.limit, 4 * clean.seconds)
     with ThreadPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(lambda mutant: run(mutant, limit), chosen))
+        outcomes = []
+        for outcome in pool.map(lambda mutant: run(mutant, limit), chosen):
+            outcomes.append(outcome)
+            if not options.json:
+                show(outcome)
     killed = sum(outcome.verdict in ("killed", "timeout") for outcome in outcomes)
     if options.json:
         print(json.dumps({"killed": killed, "mutants": [asdict(outcome) for outcome in outcomes]}, indent=2))
     else:
-        show(outcomes)
         print(f"{killed} of {len(outcomes)} killed; the clean suite took {clean.seconds:.0f} s")
     return 0 if killed >= LEAST_KILLED * len(outcomes) else 1
 

@@ -16,7 +16,10 @@ from structbatch.core.settings import Settings
 
 MAX_BYTES = 4096
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["emit", "emit", "emit", "race", "drain", "offer", "take", "recount", "tick"]), st.integers(0, 900)),
+    st.tuples(
+        st.sampled_from(["emit", "emit", "emit", "race", "drain", "offer", "take", "recount", "tick"]),
+        st.integers(0, 900),
+    ),
     max_size=60,
 )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from property_tests.interrupt import interrupt
 from structbatch.core.batch import Batch
 from structbatch.core.intake import SIDE_LIST_MAX, Intake
 from structbatch.core.ledger import DropReason, Ledger
@@ -35,7 +36,7 @@ class Said(NamedTuple):
 SAID = st.builds(
     Said,
     st.sampled_from([0.0, 0.0, 0.0, 0.25, 0.5, 1.0, 9.0]),
-    st.one_of(st.integers(HEADER_BYTES, 1066), st.sampled_from([1024, 1024, 512, 50])),
+    st.one_of(st.integers(HEADER_BYTES, 1066), st.sampled_from([1024, 1024, 1024, 1025, 512, 50])),
     st.integers(0, 24),
     st.sampled_from([None, None, OTHER]),
 )
@@ -182,3 +183,47 @@ def test_the_side_list_is_bounded(count: int) -> None:
     assert [None] * min(count, SIDE_LIST_MAX) == reasons[:SIDE_LIST_MAX]
     assert all(reason is DropReason.REENTRANT for reason in reasons[SIDE_LIST_MAX:])
     assert max(0, count - SIDE_LIST_MAX) == ledger.refused_total()
+
+
+@given(settings=SETTINGS, before=st.lists(SAID, max_size=8), last=SAID, deferred=st.integers(0, 2))
+def test_an_exception_between_any_two_lines_loses_nothing(
+    settings: Settings, before: list[Said], last: Said, deferred: int
+) -> None:
+    """
+    After `recount` every record that was accepted is there once, every number is that of the batches, and no batch
+    becomes too large by it.
+    """
+    interrupted, at = True, 0
+    while interrupted:
+        ledger = Ledger()
+        intake = Intake(settings, b"writer-001", OURS, ledger)
+        for number, said in enumerate(before):
+            record = pack_record(b"x" * (said.size - HEADER_BYTES), number, said.severity)
+            intake.offer(record, said.severity, 0.0, said.source)
+        for number in range(100, 100 + deferred):
+            intake.defer(pack_record(b"{}", number, 9), 9)
+
+        def emit(intake: Intake = intake) -> None:
+            intake.drain(last.after)
+            record = pack_record(b"x" * (last.size - HEADER_BYTES), 99, last.severity)
+            intake.offer(record, last.severity, last.after, last.source)
+
+        interrupted = interrupt(emit, at)
+        if interrupted:
+            intake.recount()
+        at += 1
+        intake.drain(last.after)
+        batches = [*map(records_in, intake.sealed)]
+        waiting = [record.time_ns for record in iter_records(memoryview(bytes(intake.open.arena)))]
+        there = [number for batch in [*batches, waiting] for number in batch]
+
+        assert len(there) == len(set(there))
+        assert sum(map(len, batches)) == sum(ledger.accepted) == intake.sealed_records
+        assert sum(len(batch.records) for batch in intake.sealed) == intake.sealed_bytes
+        assert len(waiting) == len(intake.open.bands_by_record)
+        assert sum(map(len, batches)) == intake.open.first_sequence
+        emitted = len(there) + ledger.refused_total()
+        said = len(before) + deferred
+        assert emitted == said + 1 or (interrupted and emitted == said)
+        assert all(len(batch) <= settings.batch_max_records for batch in batches)
+        assert len({batch.id for batch in intake.sealed} | {intake.open.id}) == len(intake.sealed) + 1

@@ -5,7 +5,6 @@ The short way for the common event against the careful one.
 
 from __future__ import annotations
 
-import copy
 import string
 
 from hypothesis import given
@@ -39,6 +38,8 @@ stamps = (
         [
             "2026-01-15T10:20:30.123456Z",
             "2026-01-15T10:20:30.123456+02:00",
+            "2263-01-01T00:00:00.000000Z",
+            "1600-01-01T00:00:00.000000Z",
             "2026-13-45T99:99:99.000000Z",
             "2026-01-15T10:20:30.١٢٣٤٥٦Z",
             "2026-01-15 10:20:30.123456Z",
@@ -68,10 +69,10 @@ def test_short_way_gives_the_careful_ways_bytes(event: dict[str, object], method
     """
     Where the short way answers at all, it answers with the bytes of the careful one, and leaves the event alone.
     """
-    before = copy.copy(event)
+    before = repr(event)
     record = read_plain(event, method_name, MAX_BYTES)
 
-    assert list(before.items()) == list(event.items()) or any(value != value for value in before.values())
+    assert before == repr(event)
     if record is None:
         return
     plain, severity = record
@@ -84,7 +85,7 @@ def test_short_way_gives_the_careful_ways_bytes(event: dict[str, object], method
     assert pack_record(payload, stamp, severity, trace_flags, flags, trace_id, span_id) == plain
 
 
-@given(st.dictionaries(st.text(string.ascii_lowercase, min_size=8, max_size=12), st.integers(0, 9), max_size=8))
+@given(st.dictionaries(st.from_regex(r"key_[a-z]{1,8}", fullmatch=True), st.integers(0, 9), max_size=8))
 def test_common_event_takes_the_short_way(fields: dict[str, object]) -> None:
     """
     An event of plain values with a level and structlog's time stamp does not need the careful way.

@@ -197,7 +197,8 @@ def parse(
         ConfigError: Anything is wrong, by its name, with the fix.
     """
     environ = os.environ if environ is None else environ
-    kind, split = split_url(url)
+    # None too, for os.environ.get("...") gives that: it is no URL either.
+    kind, split = split_url(url or "")
     options = _options(kind)
     known = frozenset((*_SETTINGS, *options, *OTHERS))
     query, passed = read_query(split.query, known)

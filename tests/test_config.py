@@ -25,7 +25,7 @@ from structbatch.vendors.ndjson import Ndjson
 
 
 URL = "ndjson+http://127.0.0.1:8080/ingest"
-SECRET = "s3cr3t-t0ken"  # noqa: S105
+SECRET = "s3cr3t-t0ken"
 
 
 def parse(url: str = URL, environ: dict[str, str] | None = None, **arguments: Any) -> config.Configuration:

@@ -33,7 +33,7 @@ def cli() -> None:
     """Ship structured logs in compressed batches over HTTP."""
 
 
-@cli.command()
+@cli.command(short_help="Log through an outage and settle the account.")
 @click.option(
     "--events", type=click.IntRange(1, _MAX_EVENTS), default=100_000, show_default=True, help="Events to log."
 )

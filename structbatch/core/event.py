@@ -118,12 +118,14 @@ def to_time_ns(stamp: object) -> int | None:
 
 def parse_second(text: str) -> int | None:
     """
-    Nanoseconds since the epoch of ``2026-01-15T10:20:30.``, in UTC; None where it is no such text.
+    Nanoseconds since the epoch of ``2026-01-15T10:20:30.``, in UTC; None where it is no such text, or where a record's
+    64 bits do not reach the end of that second.
     """
     try:
         if text[-1:] != ".":
             return None
-        return int(datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC).timestamp()) * _NS
+        second = int(datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC).timestamp()) * _NS
+        return second if abs(second) + _NS <= _MAX_NS else None
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -169,7 +169,8 @@ class Crew:
                 if isinstance(action, Send):
                     sender.send, sender.started = action, now
                     self._blocked.wake_all()
-                    if self._delivery.sendable(now):
+                    fresh = self._intake.open
+                    if self._delivery.sendable(now) or (fresh.arena and not self._sleepers.keep(fresh.deadline)):
                         self._wake()
                     return action
                 if isinstance(action, Done):
@@ -180,8 +181,7 @@ class Crew:
                     return None
                 # One of the sleepers keeps the time; the others wait to be woken, and look for their own end. Nobody
                 # sleeps for ever: an exception of a signal handler in the wrong place can swallow a waking.
-                until = None if self._sleepers else action.until
-                sleeper = self._sleepers.enter()
+                sleeper = self._sleepers.enter(action.until)
             if self._intake.side:
                 self._sleepers.leave(sleeper)
                 continue
@@ -189,7 +189,7 @@ class Crew:
             # before it was sealed, wakes nobody.
             longest = _IDLE if slept else _GLANCE
             slept = True
-            sleeper.wait(longest if until is None else min(longest, until - now))
+            sleeper.wait(longest if sleeper.until is None else min(longest, sleeper.until - now))
             self._sleepers.leave(sleeper)
 
     def _rest(self, sender: Sender) -> None:

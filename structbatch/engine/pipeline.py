@@ -13,7 +13,7 @@ import time
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from structbatch.core.encode import encode
 from structbatch.core.event import read_event
@@ -32,6 +32,11 @@ from structbatch.transport.base import Transport
 
 
 Event = Mapping[Any, Any]
+
+_FAREWELL: Final = 0.5
+"""
+Seconds beyond the deadline of `close` in which aborted requests may end.
+"""
 
 
 class Pipeline(Crew):
@@ -168,12 +173,20 @@ class Pipeline(Crew):
             self._closed = True
             self._delivery.abandon()
             self._wake_all()
-        self.watchdog.abort_all()
-        self.watchdog.stop()
-        for sender in list(self._senders):
-            sender.join(max(0.0, min(0.5, deadline + 0.5 - time.monotonic())))
+        self._end_threads(deadline + _FAREWELL)
         self._reporter.look(self._delivery, time.monotonic())
         return self._result(before, settled=True)
+
+    def _end_threads(self, deadline: float) -> None:
+        """
+        Abort what is under way until nobody works any more, or *deadline* has come.
+        """
+        self.watchdog.stop()
+        for sender in list(self._senders):
+            # Again and again: an abort that comes just before a request begins ends nothing.
+            while sender.alive and time.monotonic() < deadline:
+                self.watchdog.abort_all()
+                sender.join(0.05)
 
     def stats(self) -> Stats:
         """

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 _REFUSES_CODING: Final = frozenset({415, 501})
 _PAUSE: Final = 0.05
 
+_STINT: Final = 0.001
+"""
+Seconds of building after which a sender gives up the interpreter. Not at every chunk: where batches are small there are
+thousands, and among busy threads each time costs the interpreter's switch interval, 5 ms, for every one of them.
+"""
+
 
 class Sender:
     """
@@ -59,6 +65,13 @@ class Sender:
         # In this order: a close in another thread must not join what has not begun.
         thread.start()
         self._thread = thread
+
+    @property
+    def alive(self) -> bool:
+        """
+        Whether it has a thread that still runs, another one than the caller's.
+        """
+        return self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive()
 
     def join(self, timeout: float) -> None:
         """
@@ -136,14 +149,17 @@ class Sender:
 
     def _build(self, view: View) -> Request:
         building = self._pipeline.vendor.request(view, time.time_ns())
+        since = time.perf_counter()
         while True:
             try:
                 next(building)
             except StopIteration as stop:
                 request: Request = stop.value
                 return request
-            # Give up the interpreter between two chunks: the application's threads come first.
-            time.sleep(0)
+            if time.perf_counter() - since >= _STINT:
+                # Between two chunks: the application's threads come first.
+                time.sleep(0)
+                since = time.perf_counter()
 
     def _carry(self, request: Request, timeout: float) -> Verdict:
         deadline = time.monotonic() + timeout

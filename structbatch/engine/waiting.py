@@ -14,11 +14,15 @@ import threading
 class Sleeper:
     """
     One thread's place to sleep, for once.
+
+    Args:
+        until: Monotonic seconds at which it wakes by itself; None where it need not.
     """
 
-    __slots__ = ("_gate",)
+    __slots__ = ("_gate", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, until: float | None = None) -> None:
+        self.until = until
         self._gate = threading.Lock()
         self._gate.acquire()
 
@@ -48,11 +52,20 @@ class Sleepers:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def enter(self) -> Sleeper:
+    def keep(self, until: float | None) -> bool:
         """
-        A new sleeper, which the next waking counts already.
+        Whether one of them wakes by itself no later than *until*; True where there is no such time.
         """
-        sleeper = Sleeper()
+        # A copy: `leave` takes no lock.
+        return until is None or any(
+            sleeper.until is not None and sleeper.until <= until for sleeper in list(self._waiting)
+        )
+
+    def enter(self, until: float | None = None) -> Sleeper:
+        """
+        A new sleeper, which the next waking counts already. Its time is *until*, where no other keeps it.
+        """
+        sleeper = Sleeper(None if self.keep(until) else until)
         self._waiting[sleeper] = None
         return sleeper
 

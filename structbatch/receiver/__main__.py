@@ -16,7 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     Serve until told to stop.
 
     Returns:
-        The exit status: 0 after a stop, 1 when the address cannot be had.
+        The exit status: 0 after Ctrl-C or the end of stdin, 1 when the address cannot be had. SIGTERM ends the process
+        as it does any other, after the last answer.
     """
     parser = argparse.ArgumentParser(prog="python -m structbatch.receiver", description="Take events and count them.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")

@@ -187,11 +187,18 @@ class Wire:
             sock.settimeout(timeout)
             self._hold(connection, sock.dup())
             sock.connect(address)
+            # An abort that came before there was anything to connect has ended nothing.
+            self._stop_if_aborted()
             sock.settimeout(self.left())
         except BaseException:
             sock.close()
             raise
         return sock
+
+    def _stop_if_aborted(self) -> None:
+        with self._lock:
+            if self._aborted:
+                raise AbortedError
 
     def _hold(self, connection: Connection, handle: socket.socket) -> None:
         with self._lock:

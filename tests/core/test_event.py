@@ -208,3 +208,14 @@ def test_arguments_of_a_stdlib_call_are_put_in() -> None:
     assert {"message": "a 1"} == fields_of({"event": "a %d", "positional_args": (1,)})
     assert {"message": "a %d", "positional_args": ("x",)} == fields_of({"event": "a %d", "positional_args": ("x",)})
     assert {"message": "a", "positional_args": 5} == fields_of({"event": "a", "positional_args": 5})
+
+
+@pytest.mark.parametrize("stamp", ["2263-01-01T00:00:00.000000Z", "1600-01-01T00:00:00.000000Z", 10**19, -(10**19)])
+def test_a_time_that_a_record_cannot_hold_stays_a_field(stamp: Any) -> None:
+    """
+    A record's time has 64 bits of nanoseconds, from 1677 to 2262: the event is shipped with the present time.
+    """
+    fields, _, time_ns, *_ = read_event({"event": "x", "timestamp": stamp}, "info")
+
+    assert time_ns is None
+    assert stamp == fields["timestamp"]

@@ -17,7 +17,7 @@ from structbatch.engine.credentials import Secret
 from structbatch.errors import ConfigError
 
 
-TOKEN = "s3cr3t-t0ken"  # noqa: S105
+TOKEN = "s3cr3t-t0ken"
 
 
 def _raise() -> str:

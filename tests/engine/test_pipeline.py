@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import threading
+import time
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from structbatch.core.http import Request, Response
 from structbatch.core.settings import Overflow
+from structbatch.engine import sender
 from structbatch.engine.selflog import Problem, ProblemKind
 from tests.support.pipelines import FakeTransport, Problems, closes, offline, once
 
@@ -662,3 +666,67 @@ class TestStats:
         assert [1, 2] == numbers(transport)
         assert 3 == len(transport.requests) == pipeline.stats().requests
         assert [ProblemKind.COMPRESSION] == problems.kinds
+
+
+class TestSenders:
+    """
+    The threads behind it.
+    """
+
+    def test_one_of_several_idle_senders_keeps_the_time(self) -> None:
+        """
+        The batch of an event that comes while two senders sleep is sent when its linger is over, not seconds later.
+        """
+        both, arrived = threading.Barrier(2), threading.Event()
+        first = itertools.count()
+
+        def answer(request: Request) -> Response:
+            if next(first) < 2:
+                both.wait(10)
+            else:
+                arrived.set()
+            return Response(200)
+
+        pipeline, _ = offline(answer, batch_max_records=1, batch_coalesce=False)
+        for _ in range(2):
+            pipeline.emit({"event": "x"})
+        pipeline.flush(10)
+        deadline = time.monotonic() + 0.8
+        while len(pipeline._sleepers._waiting) < 2 and time.monotonic() < deadline:
+            pass
+        pipeline._intake._max_records = 100
+        pipeline.emit({"event": "x"})
+        begun = time.monotonic()
+        in_time = arrived.wait(10) and time.monotonic() - begun < 0.5
+        senders = pipeline.stats().senders
+        pipeline.close()
+
+        assert in_time
+        assert 2 == senders
+
+    @pytest.mark.parametrize(("step", "expected"), [(0.0, 0), (1.0, 101)])
+    def test_the_interpreter_is_given_up_by_time_spent(
+        self, monkeypatch: pytest.MonkeyPatch, step: float, expected: int
+    ) -> None:
+        """
+        A sender that builds a request of many small batches gives up the interpreter when it had it for a while, not
+        at every batch: busy threads would stretch each to many milliseconds.
+        """
+        ticks, given_up, hold = itertools.count(0.0, step), [], threading.Event()
+        clock = SimpleNamespace(
+            monotonic=time.monotonic, time_ns=time.time_ns, sleep=given_up.append, perf_counter=lambda: next(ticks)
+        )
+        monkeypatch.setattr(sender, "time", clock)
+
+        def answer(request: Request) -> Response:
+            hold.wait(10)
+            return Response(200)
+
+        pipeline, transport = offline(answer, batch_max_records=1, batch_linger=0.0, max_senders=1)
+        for n in range(101):
+            pipeline.emit({"event": "x", "n": n})
+        hold.set()
+        pipeline.close()
+
+        assert once(range(101)) == once(numbers(transport))
+        assert expected == len(given_up)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from opentelemetry import context as otel_context
 from structbatch.core.http import Request, Response
 from structbatch.errors import ConfigError, Fault, TransportError
 from structbatch.transport._trust import CA_VARIABLES
+from structbatch.transport._wire import Wire
 from structbatch.transport.requests import RequestsTransport
 from tests.support.certificates import Authority
 from tests.support.server import Answer, MisbehavingServer, Recorded, Welcome, unused_port
@@ -501,6 +503,25 @@ class TestAbort:
 
         assert Fault.ABORTED is error.fault
         assert time.monotonic() - started < 1.5
+
+    def test_between_socket_and_connect(self, transport: RequestsTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        One that comes when there is a socket but nothing to shut down yet is not forgotten.
+        """
+        hold = Wire._hold
+
+        def hold_and_abort(wire: Wire, *held: Any) -> None:
+            hold(wire, *held)
+            transport.abort()
+
+        monkeypatch.setattr(Wire, "_hold", hold_and_abort)
+        started = time.monotonic()
+        with MisbehavingServer([Answer.silent()]) as server:
+            error = fault_of(transport, post(server.url), 30)
+            took = time.monotonic() - started
+
+        assert Fault.ABORTED is error.fault
+        assert took < 5
 
     def test_during_lookup(self, transport: RequestsTransport, monkeypatch: pytest.MonkeyPatch) -> None:
         """
