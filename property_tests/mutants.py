@@ -33,7 +33,7 @@ OPTIONS: Final = (
     *("-p", "property_tests.mutants", "-p", "no:cacheprovider", "-p", "no:randomly"),
     *("-x", "-q", "--tb=line", "-o", "addopts=--import-mode=importlib -rf", "-o", "timeout=0"),
 )
-EXAMPLES: Final = 100
+EXAMPLES: Final = 150
 LEAST_KILLED: Final = 0.95
 
 

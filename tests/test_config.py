@@ -464,3 +464,23 @@ class TestFromUrl:
         config.from_env(name="logs")
 
         assert ("logs", 3) == (built[0][1]["name"], built[0][0][1].max_senders)
+
+
+@pytest.mark.parametrize("name", ["api_key", "apikey", "key", "secret", "password", "Access-Token"])
+def test_a_secret_by_any_name_is_sent_to_the_token(name: str) -> None:
+    """
+    Whoever puts a key into the URL is told where it belongs, not how to send it in the URL all the same.
+    """
+    with pytest.raises(ConfigError, match="give token=") as caught:
+        parse(f"ndjson+http://127.0.0.1:1/in?{name}=s3cr3t")
+
+    assert "s3cr3t" not in str(caught.value)
+    assert "query." not in str(caught.value)
+
+
+def test_no_url_at_all_is_a_config_error() -> None:
+    """
+    ``from_url(os.environ.get(...))`` with an unset variable says what is missing.
+    """
+    with pytest.raises(ConfigError, match="no URL"):
+        parse(None)  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ class Settings:
         unit="bytes",
         at_least=4096,
         means="A batch is sealed before its records' bytes would go above this.",
-        why="The lowest ceiling of a request among the vendors is 10^6 bytes.",
+        why="The lowest ceiling of a request among log vendors is 10^6 bytes, and a batch must fit into one.",
     )
     batch_linger: float = setting(
         1.0,
@@ -152,8 +152,8 @@ class Settings:
     retry_max_retry_after: float = setting(
         10.0,
         unit="seconds",
-        means="Longest wait that a server may ask for before its batch leaves memory for the spool.",
-        why="Memory is for short waits. The gate stays shut for what was asked, at most 300 s.",
+        means="Longest wait that a server may ask for before its batch counts as having used up its attempts.",
+        why="After a long wait others may go first. The gate stays shut for what was asked, at most 300 s.",
     )
     retry_hold: float = setting(
         60.0,
@@ -307,7 +307,7 @@ def _read_float(name: str, value: object) -> float:
         else:
             if math.isfinite(number):
                 return number
-    raise ConfigError(_wrong(name, value, "a number of seconds"))
+    raise ConfigError(_wrong(name, value, "a number of seconds: write 1 or 0.5, without a unit"))
 
 
 def _read_choice(name: str, value: object, kind: type[enum.Enum]) -> enum.Enum:

@@ -82,7 +82,7 @@ def settle(parts: Sequence[Part], verdict: Verdict, request: Request | None = No
 def _settle_partial(parts: Sequence[Part], verdict: Partial, refused: Mapping[int, str]) -> Settlement:
     count = sum(part.count for part in parts)
     named = {position: reason for position, reason in verdict.reject.items() if 0 <= position < count}
-    again = {position for position in verdict.retry if 0 <= position < count} - named.keys() - refused.keys()
+    again = {position for position in verdict.retry if 0 <= position < count}
     settled = _settle_named(parts, verdict, named, refused, all_else_delivered=True, again=frozenset(again))
     unnamed = min(max(verdict.unnamed, 0), sum(settled.delivered))
     if not unnamed:

@@ -29,6 +29,10 @@ PASSED: Final = "query."
 Prefix of query items that travel to the server, without it.
 """
 
+_SECRETS: Final = frozenset(
+    {"api_key", "apikey", "key", "secret", "password", "passwd", "access_token", "auth", "dd_api_key", "authorization"}
+)
+
 
 def split_url(url: str) -> tuple[type[Vendor], SplitResult]:
     """
@@ -84,6 +88,9 @@ def read_query(query: str, known: Iterable[str]) -> tuple[dict[str, object], lis
             passed.append((name.removeprefix(PASSED), value))
         elif name in ("token", "resource"):
             msg = f"{name} cannot stand in a URL: give it as an argument or in the environment"
+            raise ConfigError(msg)
+        elif name not in known and name.lower().replace("-", "_") in _SECRETS:
+            msg = f"{name} looks like a secret, and none may stand in a URL: give token=... or {PREFIX}TOKEN"
             raise ConfigError(msg)
         elif name not in known:
             hint = f" (for the server itself: {PASSED}{name}=...)"

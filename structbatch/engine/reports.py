@@ -30,7 +30,9 @@ class Reporter:
         self._look_at_gate(delivery, now)
         account = delivery.account()
         if account.dropped > self._dropped and self._voice.say(
-            ProblemKind.DROPPING, f"{account.dropped - self._dropped} events dropped since last said", now
+            ProblemKind.DROPPING,
+            f"{account.dropped - self._dropped} events dropped since last said; in all: {_by_reason(delivery)}",
+            now,
         ):
             self._dropped = account.dropped
         if account.dead > self._dead and self._voice.say(
@@ -56,3 +58,8 @@ class Reporter:
         elif state is GateState.OPEN and self._troubled:
             self._troubled = False
             self._voice.say(ProblemKind.RECOVERED, "delivery goes on", now)
+
+
+def _by_reason(delivery: Delivery) -> str:
+    reasons = delivery.ledger.dropped_by_reason()
+    return ", ".join(f"{reason} {sum(bands)}" for reason, bands in reasons.items() if any(bands))

@@ -680,7 +680,7 @@ class TestSenders:
         both, arrived = threading.Barrier(2), threading.Event()
         first = itertools.count()
 
-        def answer(request: Request) -> Response:
+        def answer(_: Request) -> Response:
             if next(first) < 2:
                 both.wait(10)
             else:
@@ -718,7 +718,7 @@ class TestSenders:
         )
         monkeypatch.setattr(sender, "time", clock)
 
-        def answer(request: Request) -> Response:
+        def answer(_: Request) -> Response:
             hold.wait(10)
             return Response(200)
 
