@@ -299,10 +299,12 @@ class Delivery:
         self.stock.clear()
         lost = NO_BANDS
         while self.intake.sealed:
-            lost = add(lost, self.intake.take().bands)
-        lost = add(lost, self.disk.abandon())
-        self.ledger.drop(DropReason.UNDELIVERED, lost)
-        return lost
+            bands = self.intake.take().bands
+            self.ledger.drop(DropReason.UNDELIVERED, bands)
+            lost = add(lost, bands)
+        bands = self.disk.abandon()
+        self.ledger.drop(DropReason.UNDELIVERED, bands)
+        return add(lost, bands)
 
     @property
     def inflight(self) -> int:

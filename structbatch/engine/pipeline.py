@@ -93,6 +93,9 @@ class Pipeline(Crew):
         """
         Hand over one event. Never raises, never waits for the network.
 
+        What a signal handler raises while the event is being encoded is swallowed with the event, and counted as
+        ``not_encoded``: it cannot be told from what the event's own objects raise. In :mod:`logging` it is the same.
+
         Args:
             event: As structlog has it: ``event``, ``level``, ``timestamp`` and fields. Not changed.
 
@@ -170,8 +173,8 @@ class Pipeline(Crew):
         mark = self._begin_close()
         self._wait_settled(mark, deadline)
         with self._lock:
-            self._closed = True
             self._delivery.abandon()
+            self._closed = True
             self._wake_all()
         self._end_threads(deadline + _FAREWELL)
         self._reporter.look(self._delivery, time.monotonic())
