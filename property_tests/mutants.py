@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Seeded bugs in the core, each of which the property tests have to find: ``python -m property_tests.mutants``.
+Seeded bugs in the core, each of which the tests have to find: ``python -m property_tests.mutants``.
 
 Each mutant is one line changed in a copy of the package; then the suite runs on the copy, without shrinking. A mutant
 that survives is a rule that nobody wrote down, or code that does nothing.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).parent.parent
-SUITE: Final = ("settlement", "poison", "gate", "intake", "delivery")
+SUITE: Final = ("settlement", "poison", "gate", "intake", "front", "delivery")
 OPTIONS: Final = (
     *("-p", "property_tests.mutants", "-p", "no:cacheprovider", "-p", "no:randomly"),
     *("-x", "-q", "--tb=line", "-o", "addopts=--import-mode=importlib -rf", "-o", "timeout=0"),
@@ -119,13 +119,13 @@ def run(mutant: Mutant | None, limit: float) -> Outcome:
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("structbatch", "property_tests"):
+        for name in ("structbatch", "tests", "property_tests"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         if mutant is not None:
             mutate(copy / "structbatch" / "core", mutant)
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", *OPTIONS, *(f"property_tests/test_{name}.py" for name in SUITE)]
+        command = [sys.executable, "-m", "pytest", *OPTIONS, *SUITE]
         name = mutant.name if mutant is not None else "no mutant at all"
         start = time.monotonic()
         try:

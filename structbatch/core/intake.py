@@ -282,15 +282,6 @@ class Intake:
         self.closed = True
         self._refit()
 
-    def give_back(self, batch: Batch) -> None:
-        """
-        A batch that `take` gave comes back to the head.
-        """
-        self.sealed.appendleft(batch)
-        self.sealed_records += batch.count
-        self.sealed_bytes += len(batch.records)
-        self._refit()
-
     def recount(self) -> None:
         """
         Restore every number from the batches, after an exception came out of the middle of `offer`.

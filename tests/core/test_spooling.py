@@ -9,6 +9,7 @@ from __future__ import annotations
 from structbatch.core.actions import DONE, Send, Wait
 from structbatch.core.settings import Order
 from structbatch.core.spooling import Acknowledge, Load, Release, Spill
+from structbatch.core.verdict import Split
 from tests.core.deliveries import BROKEN, BUSY, DONE_WELL, Story, batch_of, numbers, numbers_in
 
 
@@ -230,3 +231,59 @@ def test_abandon_leaves_what_is_on_disk_there() -> None:
 
     assert (2, 2, 0, 2, 0, 2, 0) == story.delivery.account()
     assert DONE is story.delivery.next_spool(0.0)
+
+
+def test_a_batch_is_written_only_when_all_of_it_is_there() -> None:
+    """
+    Half of it waits for the disk while the other half is in a request: one batch is one frame.
+    """
+    story = Story(batch=4, spool=True, retry_max_retries=0)
+    story.offer(1, 2, 3, 4)
+    story.exchange(Split())
+    first, second = story.send(), story.send()
+    story.answer(first, BUSY)
+
+    assert isinstance(story.delivery.next_spool(0.0), Wait)
+    story.answer(second, DONE_WELL)
+    assert [1, 2] == story.spill("frame")
+
+
+def test_what_comes_back_of_a_batch_that_waits_for_the_disk_joins_it() -> None:
+    """
+    It is not sent again meanwhile.
+    """
+    story = Story(batch=4, spool=True, retry_max_retries=0)
+    story.offer(1, 2, 3, 4)
+    story.exchange(Split())
+    first, second = story.send(), story.send()
+    story.answer(first, BUSY)
+    story.answer(second, Split())
+
+    assert isinstance(story.delivery.next_send(0.0), Wait)
+    assert [1, 2, 3, 4] == story.spill("frame")
+
+
+def test_one_thing_at_a_time() -> None:
+    """
+    While a write is under way there is nothing else to do for the disk.
+    """
+    story = Story(spool=True, queue_max_records=4)
+    story.offer(1, 2, 3, 4)
+    assert isinstance(story.delivery.next_spool(0.0), Spill)
+
+    assert isinstance(story.delivery.next_spool(0.0), Wait)
+
+
+def test_a_load_that_comes_after_the_end_changes_nothing() -> None:
+    """
+    The frame was never ours: it stays where it is.
+    """
+    story = Story(spool=True)
+    story.delivery.disk.frames = 1
+    load = story.delivery.next_spool(0.0)
+    assert isinstance(load, Load)
+    story.delivery.abandon()
+
+    story.delivery.on_loaded(load, "frame", batch_of(1, 1, 2), None)
+
+    assert (0,) * 7 == story.delivery.account()
