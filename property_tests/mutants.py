@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).parent.parent
-SUITE: Final = ("settlement", "poison", "gate", "intake", "front", "delivery")
+SUITE: Final = (
+    *(f"tests/core/test_{name}.py" for name in ("intake", "delivery", "spooling", "settlement", "poison", "batch")),
+    *(f"property_tests/test_{name}.py" for name in ("settlement", "poison", "gate", "intake", "front", "delivery")),
+)
 OPTIONS: Final = (
     *("-p", "property_tests.mutants", "-p", "no:cacheprovider", "-p", "no:randomly"),
     *("-x", "-q", "--tb=line", "-o", "addopts=--import-mode=importlib -rf", "-o", "timeout=0"),
