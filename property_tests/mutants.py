@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parent.parent
 SUITE: Final = (
-    *(f"tests/core/test_{name}.py" for name in ("intake", "delivery", "spooling", "settlement", "poison", "batch")),
+    *(f"tests/core/test_{name}.py" for name in ("intake", "delivery", "spooling", "settlement", "poison", "gate", "batch")),
     *(f"property_tests/test_{name}.py" for name in ("settlement", "poison", "gate", "intake", "front", "delivery")),
 )
 OPTIONS: Final = (

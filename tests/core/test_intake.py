@@ -12,7 +12,7 @@ import pytest
 from structbatch.core.batch import Batch
 from structbatch.core.intake import Intake
 from structbatch.core.ledger import DropReason, Ledger
-from structbatch.core.record import iter_records, pack_record
+from structbatch.core.record import HEADER_BYTES, iter_records, pack_record
 from structbatch.core.settings import Settings
 
 
@@ -182,3 +182,28 @@ def test_recount_loses_nothing_that_was_on_its_way_from_the_front() -> None:
     intake.drain(0.2)
     intake.seal()
     assert [[1, 2, 3, 4]] == [numbers(batch) for batch in intake.sealed]
+
+
+def test_a_batch_is_not_one_byte_too_large() -> None:
+    """
+    The record that does not fit opens the next batch; one that fits exactly fills this one.
+    """
+    for last, batches in ((1024, [[0, 1, 2, 3]]), (1025, [[0, 1, 2]])):
+        intake, _ = intake_of(batch_max_bytes=4096, max_event_bytes=2000)
+        for number in range(4):
+            size = 1024 if number < 3 else last
+            intake.offer(pack_record(b"x" * (size - HEADER_BYTES), number, 9), 9, 0.0)
+
+        assert batches == [numbers(batch) for batch in intake.sealed]
+
+
+def test_no_later_record_moves_the_deadline() -> None:
+    """
+    Of another source neither: the first record of a batch does not wait for longer than its linger.
+    """
+    intake, _ = intake_of()
+    intake.offer(record(1), 9, 0.0)
+    intake.offer(record(2), 9, 0.5)
+    intake.offer(record(3), 9, 0.75, b'{"resource":{"service.name":"x"}}')
+
+    assert 1.0 == intake.open.deadline
