@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from structbatch.core.actions import DONE, Done, Send, Wait
 from structbatch.core.answers import Answers
 from structbatch.core.batch import NO_BANDS, Bands, Batch
-from structbatch.core.bundle import Bundle
+from structbatch.core.bundle import Bundle, bytes_of
 from structbatch.core.ceiling import Ceiling
 from structbatch.core.gate import Gate
 from structbatch.core.intake import Intake
@@ -43,7 +43,7 @@ from structbatch.core.settings import Order, Settings
 from structbatch.core.settlement import Letter, Settlement
 from structbatch.core.spooling import Acknowledge, DiskSide, Load, Release, Spill
 from structbatch.core.stock import Stock
-from structbatch.core.vendor import Limits, Part
+from structbatch.core.vendor import Limits
 from structbatch.core.verdict import Retry
 
 
@@ -145,7 +145,7 @@ class Delivery:
         if send not in self._inflight:
             return False
         bundle = send.bundle
-        fits = self.ceiling.measured(sum(_bytes(part) for part in send.parts), body_bytes)
+        fits = self.ceiling.measured(bytes_of(send.parts), body_bytes)
         single = len(send.parts) == 1 and send.parts[0].count == 1
         if fits or single or bundle.search is not None:
             bundle.body_bytes = body_bytes
@@ -334,9 +334,3 @@ class Delivery:
         if self.intake.deferred:
             self.intake.drain(now)
         self.intake.seal_if_due(now)
-
-
-def _bytes(part: Part) -> int:
-    if part.ordinals is None:
-        return len(part.batch.records)
-    return len(part.batch.records) * len(part.ordinals) // part.batch.count
